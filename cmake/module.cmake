@@ -10,18 +10,28 @@ target_compile_options(
             -ffp-contract=off "-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=" -fno-math-errno -Wno-restrict)
 target_include_directories(tessera_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_link_libraries(tessera_flags INTERFACE Threads::Threads)
+if(TESSERA_WERROR)
+  target_compile_options(tessera_flags INTERFACE -Werror)
+endif()
 if(TESSERA_SANITIZE)
   target_compile_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE}
                                                  -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE})
 endif()
 
+# All programs with the label `threads`: what a thread sanitizer build needs.
+add_custom_target(threads_tests)
+
 # Registers the tests of one program with ctest, one per gtest case.
 function(tessera_test_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} tessera_flags GTest::gtest_main)
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_definitions(${name} PRIVATE TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  if("threads" IN_LIST ARG_LABELS)
+    add_dependencies(threads_tests ${name})
+  endif()
   gtest_discover_tests(
     ${name}
     DISCOVERY_TIMEOUT 60

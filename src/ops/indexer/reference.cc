@@ -1,0 +1,5 @@
+#include "ops/indexer/kernels.inl"
+
+namespace tessera {
+const IndexerKernels kIndexerReference = {score16};
+}  // namespace tessera

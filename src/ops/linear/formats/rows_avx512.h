@@ -1,0 +1,69 @@
+// Loads and transposes shared by the AVX-512 unpackers. Included by *avx512.cc only; everything is
+// static, so that no code compiled for AVX-512 can be linked into other objects.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/linear/formats/unpack.h"
+
+namespace tessera::kernels {
+
+// Pointers to column `byte` of the 16 rows; rows that do not exist repeat the last one.
+struct PanelRowPointers {
+  const std::byte* row[16];
+};
+
+static inline PanelRowPointers row_pointers(const UnpackArgs& args, int64_t byte) {
+  PanelRowPointers p;
+  for (int64_t r = 0; r < 16; ++r) {
+    p.row[r] = args.codes + (r < args.rows ? r : args.rows - 1) * args.row_bytes + byte;
+  }
+  return p;
+}
+
+static inline __m128i load_16_bytes(const std::byte* from) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+}
+
+// 16 bytes of rows i, i+4, i+8, i+12 as the four 128-bit lanes.
+static inline __m512i load_every_fourth(const PanelRowPointers& p, int i, int64_t byte) {
+  __m512i z = _mm512_castsi128_si512(load_16_bytes(p.row[i] + byte));
+  z = _mm512_inserti32x4(z, load_16_bytes(p.row[i + 4] + byte), 1);
+  z = _mm512_inserti32x4(z, load_16_bytes(p.row[i + 8] + byte), 2);
+  return _mm512_inserti32x4(z, load_16_bytes(p.row[i + 12] + byte), 3);
+}
+
+// out[j] = dword j (of the four at `byte`) of all 16 rows, in row order.
+static inline void load_transposed_dwords(const PanelRowPointers& p, int64_t byte, __m512i out[4]) {
+  const __m512i z0 = load_every_fourth(p, 0, byte);
+  const __m512i z1 = load_every_fourth(p, 1, byte);
+  const __m512i z2 = load_every_fourth(p, 2, byte);
+  const __m512i z3 = load_every_fourth(p, 3, byte);
+  const __m512i low01 = _mm512_unpacklo_epi32(z0, z1);
+  const __m512i low23 = _mm512_unpacklo_epi32(z2, z3);
+  const __m512i high01 = _mm512_unpackhi_epi32(z0, z1);
+  const __m512i high23 = _mm512_unpackhi_epi32(z2, z3);
+  out[0] = _mm512_unpacklo_epi64(low01, low23);
+  out[1] = _mm512_unpackhi_epi64(low01, low23);
+  out[2] = _mm512_unpacklo_epi64(high01, high23);
+  out[3] = _mm512_unpackhi_epi64(high01, high23);
+}
+
+// One pair of inputs (exact in bf16, as floats) to either kind of panel. `pair` counts from the
+// start of the panel.
+static inline void store_pair(void* panel, int64_t pair, __m512 even, __m512 odd, bool as_pairs) {
+  if (as_pairs) {
+    const __m512i both =
+        _mm512_or_si512(_mm512_srli_epi32(_mm512_castps_si512(even), 16), _mm512_castps_si512(odd));
+    _mm512_store_si512(static_cast<std::byte*>(panel) + pair * 64, both);
+  } else {
+    float* f = static_cast<float*>(panel) + pair * 32;
+    _mm512_store_ps(f, even);
+    _mm512_store_ps(f + 16, odd);
+  }
+}
+
+}  // namespace tessera::kernels

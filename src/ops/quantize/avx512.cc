@@ -1,0 +1,5 @@
+#include "ops/quantize/kernels.inl"
+
+namespace tessera {
+const QuantizeKernels kQuantizeAvx512 = {row_e4m3};
+}  // namespace tessera
