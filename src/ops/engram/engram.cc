@@ -123,7 +123,7 @@ float load_bf16(const std::byte* p, int64_t i) {
   return widen_bf16(bits);
 }
 
-float fold(float (&lanes)[kLanes]) {
+double fold(double (&lanes)[kLanes]) {
   for (int64_t step = kLanes / 2; step > 0; step /= 2) {
     for (int64_t l = 0; l < step; ++l) {
       lanes[l] += lanes[l + step];
@@ -135,21 +135,20 @@ float fold(float (&lanes)[kLanes]) {
 // The gate of one copy of one row.
 float gate_of(const bf16* h, const bf16* key, const std::byte* q_weight, const std::byte* k_weight,
               int64_t width, float eps) noexcept {
-  float hh[kLanes] = {}, kk[kLanes] = {}, hk[kLanes] = {};
+  double hh[kLanes] = {}, kk[kLanes] = {}, hk[kLanes] = {};
   for (int64_t i = 0; i < width; ++i) {
     const int64_t l = i % kLanes;
     const float a = to_float(h[i]);
     const float b = to_float(key[i]);
     const float weight = load_bf16(q_weight, i) * load_bf16(k_weight, i);
-    hh[l] += a * a;
-    kk[l] += b * b;
-    hk[l] += (a * weight) * b;
+    hh[l] += static_cast<double>(a) * static_cast<double>(a);
+    kk[l] += static_cast<double>(b) * static_cast<double>(b);
+    hk[l] += static_cast<double>((a * weight) * b);
   }
-  const float n = static_cast<float>(width);
-  const float rstd =
-      (1.0f / __builtin_sqrtf(fold(hh) / n + eps)) * (1.0f / __builtin_sqrtf(fold(kk) / n + eps));
-  const float root = static_cast<float>(1.0 / std::sqrt(static_cast<double>(width)));
-  const float dot = fold(hk) * rstd * root;
+  const double n = static_cast<double>(width);
+  const double rstd = 1.0 / std::sqrt(fold(hh) / n + static_cast<double>(eps)) /
+                      std::sqrt(fold(kk) / n + static_cast<double>(eps));
+  const float dot = static_cast<float>(fold(hk) * rstd / std::sqrt(n));
   const float magnitude = std::fabs(dot) > 1e-6f ? std::fabs(dot) : 1e-6f;
   return sigmoid_f32(std::copysign(__builtin_sqrtf(magnitude), dot));
 }

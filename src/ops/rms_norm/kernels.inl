@@ -18,24 +18,25 @@ inline float load_weight(const std::byte* weight, int64_t i) {
 
 template <typename T>
 inline float rstd_of(const T* x, int64_t width, float eps) {
-  float lanes[kLanes] = {};
+  double lanes[kLanes] = {};
   int64_t i = 0;
   for (; i + kLanes <= width; i += kLanes) {
     for (int64_t l = 0; l < kLanes; ++l) {
-      const float v = load(x, i + l);
-      lanes[l] = __builtin_fmaf(v, v, lanes[l]);
+      const double v = static_cast<double>(load(x, i + l));
+      lanes[l] += v * v;
     }
   }
   for (int64_t l = 0; i + l < width; ++l) {
-    const float v = load(x, i + l);
-    lanes[l] = __builtin_fmaf(v, v, lanes[l]);
+    const double v = static_cast<double>(load(x, i + l));
+    lanes[l] += v * v;
   }
   for (int64_t step = kLanes / 2; step > 0; step /= 2) {
     for (int64_t l = 0; l < step; ++l) {
       lanes[l] += lanes[l + step];
     }
   }
-  return 1.0f / __builtin_sqrtf(lanes[0] / static_cast<float>(width) + eps);
+  const double mean = lanes[0] / static_cast<double>(width);
+  return static_cast<float>(1.0 / __builtin_sqrt(mean + static_cast<double>(eps)));
 }
 
 template <typename T>

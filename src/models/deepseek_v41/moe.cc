@@ -1,0 +1,52 @@
+// Router and experts of one layer. Specification 9.
+#include "ops/moe/moe.h"
+
+#include "models/deepseek_v41/layer_context.h"
+#include "ops/linear/linear.h"
+
+namespace tessera::deepseek_v41 {
+
+void mixture(LayerContext& c, const bf16* x, bf16* y) {
+  ExecContext& ctx = c.ctx;
+  const Config& config = c.config();
+  const MoeWeights& w = c.weights().ffn;
+  const Arena::Scope scope(ctx.scratch);
+  const RowSet& out = *c.rows().out;
+  const int64_t rows = out.size();
+  const RouterSpec spec = {.experts = config.experts,
+                           .active = config.active_experts,
+                           .temperature = static_cast<float>(config.gate_temperature),
+                           .scale = static_cast<float>(config.route_scale),
+                           .normalise = config.normalise_top_k};
+  float* scores = ctx.scratch.allocate<float>(rows * spec.experts);
+  linear(ctx, x, rows, w.gate, scores);
+  router_scores(ctx, spec, scores, rows);
+  ctx.trace.tap(mutable_view_of(scores, {rows, spec.experts}), "layers.", c.layer,
+                ".ffn.gate.scores");
+  // Rows of an image span, delimiters included, are picked with their own bias.
+  const std::byte** bias = ctx.scratch.allocate<const std::byte*>(rows);
+  for (int64_t row = 0; row < rows; ++row) {
+    const int32_t step_row = out.rows[static_cast<size_t>(row)];
+    bias[row] = c.plan.types[static_cast<size_t>(step_row)] >= 0 ? w.bias_vl : w.bias;
+  }
+  int32_t* picks = ctx.scratch.allocate<int32_t>(rows * spec.active);
+  float* weights = ctx.scratch.allocate<float>(rows * spec.active);
+  router_picks(ctx, spec, scores, bias, rows, picks);
+  ctx.trace.tap(mutable_view_of(picks, {rows, spec.active}), "layers.", c.layer, ".ffn.gate.topk");
+  router_weights(ctx, spec, scores, picks, rows, weights);
+  ctx.trace.tap(mutable_view_of(weights, {rows, spec.active}), "layers.", c.layer,
+                ".ffn.gate.weights");
+  moe(ctx, {.x = x,
+            .picks = picks,
+            .weights = weights,
+            .rows = rows,
+            .active = spec.active,
+            .width = config.hidden,
+            .ffn_dim = config.ffn_dim,
+            .limit = static_cast<float>(config.swiglu_limit),
+            .experts = w.experts,
+            .shared = &w.shared,
+            .y = y});
+}
+
+}  // namespace tessera::deepseek_v41

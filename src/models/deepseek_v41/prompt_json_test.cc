@@ -1,0 +1,214 @@
+#include "models/deepseek_v41/prompt_json.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tests/support/json_lines.h"
+
+namespace tessera::deepseek_v41 {
+namespace {
+
+using io::Json;
+
+Json json_of(std::string_view text) { return io::parse_json(text, "test"); }
+
+std::vector<Message> messages_of(std::string_view text) {
+  return messages_from_json(json_of(text), "messages");
+}
+
+template <typename Call>
+void expect_error(const Call& call, std::string_view part) {
+  try {
+    call();
+    ADD_FAILURE() << "no error about " << part;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::bad_request) << error.what();
+    EXPECT_NE(std::string_view(error.what()).find(part), std::string_view::npos) << error.what();
+  }
+}
+
+TEST(TaggedText, EqualsTheReference) {
+  const std::vector<Json> rows = test::read_json_lines(test::golden_path("text/tagged_text.jsonl"));
+  ASSERT_EQ(rows.size(), 14U);
+  for (const Json& row : rows) {
+    const std::string text = test::text_of(row, "text");
+    SCOPED_TRACE(text);
+    if (row.find("error") != nullptr) {
+      expect_error([&] { parse_tagged_text(text); }, test::text_of(row, "message"));
+      continue;
+    }
+    const std::vector<ContentBlock> blocks = parse_tagged_text(text);
+    const Json& expected = *row.find("blocks");
+    if (expected.is_string()) {
+      ASSERT_EQ(blocks.size(), 1U);
+      EXPECT_EQ(blocks[0].kind, ContentBlock::Kind::text);
+      EXPECT_EQ(blocks[0].text, expected.text());
+      continue;
+    }
+    ASSERT_EQ(blocks.size(), expected.items().size());
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      const Json& block = expected.items()[i];
+      if (const Json* image = block.find("image_url")) {
+        EXPECT_EQ(blocks[i].kind, ContentBlock::Kind::image);
+        EXPECT_EQ(blocks[i].image.value, test::text_of(*image, "url"));
+      } else {
+        EXPECT_EQ(blocks[i].kind, ContentBlock::Kind::text);
+        EXPECT_EQ(blocks[i].text, test::text_of(block, "text"));
+      }
+    }
+  }
+}
+
+TEST(PromptJson, ReadsEveryFormOfAnImage) {
+  const std::vector<Message> messages = messages_of(R"([{"role":"user","content":[
+    {"type":"image_url","image_url":{"url":"u","detail":"low"}},
+    {"type":"image_url","image_url":"v"},
+    {"type":"image","image":"图/a.png"},
+    {"type":"image","url":"w"},
+    {"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},
+    {"type":"image","source":{"type":"url","url":"x"}},
+    {"type":"image","data":"BBBB"}]}])");
+  using Kind = ImageSource::Kind;
+  const std::vector<ContentBlock>& blocks = messages[0].content;
+  ASSERT_EQ(blocks.size(), 7U);
+  const std::vector<ImageSource> expected = {{Kind::url, "u", "", "low"},
+                                             {Kind::url, "v", "", ""},
+                                             {Kind::url, "图/a.png", "", ""},
+                                             {Kind::url, "w", "", ""},
+                                             {Kind::base64, "AAAA", "image/png", ""},
+                                             {Kind::url, "x", "", ""},
+                                             {Kind::base64, "BBBB", "", ""}};
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_EQ(blocks[i].kind, ContentBlock::Kind::image);
+    EXPECT_EQ(blocks[i].image.kind, expected[i].kind);
+    EXPECT_EQ(blocks[i].image.value, expected[i].value);
+    EXPECT_EQ(blocks[i].image.media_type, expected[i].media_type);
+    EXPECT_EQ(blocks[i].image.detail, expected[i].detail);
+  }
+}
+
+TEST(PromptJson, NamesThePlaceOfAnError) {
+  const std::vector<std::pair<const char*, const char*>> cases = {
+      {R"({})", "messages: expected a list"},
+      {R"([1])", "messages[0]: expected a message"},
+      {R"([{"content":"x"}])", "messages[0]: 'role' is missing"},
+      {R"([{"role":"developer","content":"x"}])", "messages[0]: unknown role 'developer'"},
+      {R"([{"role":"user"}])", "messages[0]: 'content' is missing"},
+      {R"([{"role":"user","content":null}])", "messages[0]: 'content' is missing"},
+      {R"([{"role":"user","content":5}])", "messages[0].content: expected a string"},
+      {R"([{"role":"user","content":["x"]}])", "messages[0].content[0]: expected a content block"},
+      {R"([{"role":"user","content":[{"text":"x"}]}])",
+       "messages[0].content[0]: 'type' is missing"},
+      {R"([{"role":"user","content":[{"type":"text"}]}])", "messages[0].content[0]: 'text'"},
+      {R"([{"role":"user","content":[{"type":"image"}]}])", "needs one of 'url'"},
+      {R"([{"role":"user","content":[{"type":"image_url","image_url":{}}]}])", "'url' is missing"},
+      {R"([{"role":"user","content":[{"type":"image","source":{"type":"file"}}]}])", "'file'"},
+      {R"([{"role":"system","content":[{"type":"tool_result"}]}])", "only in a user message"},
+      {R"([{"role":"user","content":[{"type":"tool_result","content":[{"type":"tool_result"}]}]}])",
+       "messages[0].content[0].content[0]: a tool_result block"},
+      {R"([{"role":"user","content":"x","task":"sing"}])", "unknown task 'sing'"},
+      {R"([{"role":"user","content":"x","reasoning_content":"r"}])", "'reasoning_content' belongs"},
+      {R"([{"role":"user","content":"x","wo_eos":true}])", "'wo_eos' belongs"},
+      {R"([{"role":"assistant","content":"x","wo_eos":1}])", "'wo_eos' is neither"},
+      {R"([{"role":"user","content":"x","response_format":{}}])", "'response_format' belongs"},
+      {R"([{"role":"assistant","function_call":{}}])", "'function_call' is not supported"},
+      {R"([{"role":"assistant","tool_calls":{}}])", "messages[0].tool_calls: expected a list"},
+      {R"([{"role":"assistant","tool_calls":[{"type":"x"}]}])", "tools of type"},
+      {R"([{"role":"assistant","tool_calls":[{"function":{"name":"f"}}]}])", "'arguments' is"},
+      {R"([{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":[]}}]}])",
+       "neither a string nor an object"},
+      {R"([{"role":"system","content":"","tools":[{"name":"f"}]}])", "'function' is missing"},
+      {R"([{"role":"system","content":"","tools":[{"function":{}}]}])", "'name' is missing"},
+      {R"([{"role":"system","content":"","tools":[{"namespace":3,"function":{"name":"f"}}]}])",
+       "'namespace' is neither"},
+  };
+  for (const auto& [text, part] : cases) {
+    SCOPED_TRACE(text);
+    expect_error([&] { messages_of(text); }, part);
+  }
+}
+
+TEST(PromptJson, KeepsToolArgumentsInOrderAndSpelling) {
+  const std::vector<Message> messages = messages_of(
+      R"([{"role":"assistant","content":null,"tool_calls":[{"id":"1","namespace":{"name":"n"},
+          "function":{"name":"f","arguments":"{\"b\": 100000000000000000000, \"a\": \"x\", \"b\": 1e5}"}}]}])");
+  const ToolCall& call = messages[0].tool_calls[0];
+  EXPECT_EQ(call.name, "n::f");
+  ASSERT_EQ(call.arguments.size(), 2U);
+  EXPECT_EQ(call.arguments[0].name, "b");
+  EXPECT_EQ(call.arguments[0].value, "100000.0");
+  EXPECT_FALSE(call.arguments[0].is_string);
+  EXPECT_EQ(call.arguments[1].value, "x");
+  EXPECT_TRUE(call.arguments[1].is_string);
+}
+
+TEST(PromptJson, ReadsEffort) {
+  EXPECT_EQ(effort_from_json(json_of("\"low\""), "t"), 50);
+  EXPECT_EQ(effort_from_json(json_of("\"high\""), "t"), 75);
+  EXPECT_EQ(effort_from_json(json_of("\"max\""), "t"), 100);
+  EXPECT_EQ(effort_from_json(json_of("1"), "t"), 1);
+  EXPECT_EQ(effort_from_json(json_of("100"), "t"), 100);
+  for (const char* bad :
+       {"0", "101", "-5", "1.0", "5e1", "true", "null", "\"37\"", "\"medium\"", "\"\"", "[]"}) {
+    SCOPED_TRACE(bad);
+    expect_error([&] { effort_from_json(json_of(bad), "t"); }, "reasoning_effort is");
+  }
+  EXPECT_EQ(parse_effort("37"), 37);
+  EXPECT_EQ(parse_effort("off"), std::nullopt);
+  EXPECT_EQ(parse_effort("0"), std::nullopt);
+}
+
+TEST(PromptJson, ReadsTheThreeFormsOfACaseFile) {
+  const std::vector<PromptCase> bare =
+      cases_from_json(json_of(R"([{"role":"user","content":"x"}])"), "f");
+  ASSERT_EQ(bare.size(), 1U);
+  EXPECT_EQ(bare[0].messages[0].content[0].text, "x");
+  EXPECT_FALSE(bare[0].is_thinking.has_value());
+
+  const std::vector<PromptCase> one = cases_from_json(
+      json_of(R"({"name":"a","messages":[{"role":"user","content":"x"}],"thinking_mode":"chat",
+                  "reasoning_effort":"low","context":[{"role":"user","content":"c"}],"other":1})"),
+      "f");
+  EXPECT_EQ(one[0].name, "a");
+  EXPECT_EQ(one[0].is_thinking, false);
+  EXPECT_EQ(one[0].effort, 50);
+  EXPECT_EQ(one[0].context.size(), 1U);
+
+  const std::vector<PromptCase> list = cases_from_json(
+      json_of(R"([{"messages":[{"role":"user","content":"x"}],"thinking_mode":"thinking"},
+                  {"prompt":"raw","images":["p.png",{"url":"q"}]}])"),
+      "f");
+  ASSERT_EQ(list.size(), 2U);
+  EXPECT_EQ(list[0].is_thinking, true);
+  EXPECT_EQ(list[1].raw_prompt, "raw");
+  ASSERT_EQ(list[1].raw_images.size(), 2U);
+  EXPECT_EQ(list[1].raw_images[0].value, "p.png");
+
+  for (const char* bad :
+       {"[]", "3", "{}", R"([{"messages":1}])", R"([[]])", R"({"prompt":"x","images":5})",
+        R"({"prompt":"x","images":[5]})", R"({"prompt":"x","thinking_mode":"on"})"}) {
+    SCOPED_TRACE(bad);
+    expect_error([&] { cases_from_json(json_of(bad), "file.json"); }, "file.json");
+  }
+}
+
+TEST(PromptJson, ToolsOfACaseAreAlwaysWritten) {
+  const Json tools = json_of(R"([{"type":"function","function":{"name":"f","x":1.50}}])");
+  std::vector<Message> messages = messages_of(R"([{"role":"user","content":"x"}])");
+  attach_tools(tools, "tools", messages);
+  ASSERT_EQ(messages.size(), 2U);
+  EXPECT_EQ(messages[0].role, Role::system);
+  EXPECT_EQ(messages[0].tools, std::vector<std::string>{"{\"name\": \"f\", \"x\": 1.5}"});
+  expect_error([&] { attach_tools(tools, "tools", messages); }, "tools of its own");
+
+  messages = messages_of(R"([{"role":"system","content":"s"}])");
+  attach_tools(tools, "tools", messages);
+  EXPECT_EQ(messages.size(), 1U);
+  EXPECT_EQ(messages[0].tools.size(), 1U);
+  attach_tools(json_of("[]"), "tools", messages);
+  EXPECT_EQ(messages.size(), 1U);
+}
+
+}  // namespace
+}  // namespace tessera::deepseek_v41

@@ -1,0 +1,23 @@
+// Tool definitions and calls from JSON, with namespaces. Chat specification sections 6 (steps 7 to
+// 9) and 8.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/json.h"
+#include "models/deepseek_v41/prompt.h"
+
+namespace tessera::deepseek_v41 {
+
+// [{"type":"function","function":{...},"namespace":...}]: each function object as it is, under its
+// qualified name, as Python's json.dumps writes it. Throws Error{bad_request}.
+std::vector<std::string> tools_from_json(const io::Json& list, std::string_view where);
+
+// [{"id","type":"function","function":{"name","arguments"},"namespace":...}]. Arguments are a JSON
+// object, or its text, or that text once more as a JSON string; anything else becomes one argument
+// named "arguments" that holds the raw text. Throws Error{bad_request}.
+std::vector<ToolCall> tool_calls_from_json(const io::Json& list, std::string_view where);
+
+}  // namespace tessera::deepseek_v41

@@ -1,0 +1,155 @@
+#include "runtime/engine.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/str_cat.h"
+#include "io/config_view.h"
+#include "io/json.h"
+#include "io/sha256.h"
+#include "models/deepseek_v41/model.h"
+#include "models/deepseek_v41/prompt.h"
+#include "runtime/generation.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kDefaultContext = 32768;
+constexpr int64_t kMaxContext = int64_t{1} << 24;
+
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+int64_t choose_context(const EngineOptions& options, const deepseek_v41::Config& config) {
+  const int64_t most = config.max_positions > 0 ? config.max_positions : kMaxContext;
+  if (options.context < 0 || options.context > most) {
+    throw Error(ErrorCode::bad_request, str_cat("--context ", options.context, ": expected 1 to ",
+                                                most, " for this model"));
+  }
+  return options.context > 0 ? options.context : std::min(most, kDefaultContext);
+}
+
+}  // namespace
+
+struct Engine::State {
+  State(const EngineOptions& o, std::unique_ptr<const deepseek_v41::Model> m)
+      : options(o),
+        model(std::move(m)),
+        threads(o.threads > 0 ? o.threads : available_threads()),
+        ctx{.threads = threads, .scratch = arena, .isa = active_isa(), .trace = {}},
+        context(choose_context(o, model->config)),
+        pools(model->config, context),
+        encoder(model->tokenizer, static_cast<int32_t>(model->config.image_token)) {}
+
+  EngineOptions options;
+  std::unique_ptr<const deepseek_v41::Model> model;
+  ThreadPool threads;
+  Arena arena;
+  ExecContext ctx;
+  int64_t context;
+  deepseek_v41::CachePools pools;
+  deepseek_v41::PromptEncoder encoder;
+  GenerationDefaults defaults;
+  double load_ms = 0;
+};
+
+namespace {
+
+// generation_config.json is optional; its key default_thinking ("off", "low", "high", "max") is
+// ours.
+GenerationDefaults read_defaults(const std::string& folder) {
+  GenerationDefaults d;
+  const std::string path = folder + "/generation_config.json";
+  std::optional<io::Json> json;
+  try {
+    json = io::read_json_file(path);
+  } catch (const Error&) {
+    return d;  // absent in the release
+  }
+  const io::ConfigView v(*json, path);
+  d.temperature = v.boolean_or("do_sample", true) ? v.number_or("temperature", 1.0) : 0.0;
+  d.top_p = v.number_or("top_p", 0.95);
+  d.max_tokens = v.integer_or("max_new_tokens", 1, kMaxContext, d.max_tokens);
+  d.is_thinking = v.text_or("default_thinking", "high") != "off";
+  return d;
+}
+
+}  // namespace
+
+std::unique_ptr<Engine> Engine::open(const EngineOptions& options, const Events& events) {
+  const Clock::time_point start = Clock::now();
+  if (options.threads < 0 || options.threads > 1024) {
+    throw Error(ErrorCode::bad_request,
+                str_cat("--threads ", options.threads, ": expected 1 to 1024"));
+  }
+  if (active_isa() == IsaLevel::reference) {
+    log_line(LogLevel::warning,
+             "this processor lacks AVX2 and FMA (or TESSERA_FORCE_ISA=reference is set): the slow "
+             "reference kernels are used");
+  }
+  if (events.on_progress) {
+    events.on_progress("load", 0, 1);
+  }
+  const std::string folder = options.model;
+  const deepseek_v41::Parity parity = {.reference_index_slot = options.reference_index_slot,
+                                       .index_scores = options.fp32_index_scores
+                                                           ? IndexScoreRounding::fp32
+                                                           : IndexScoreRounding::bf16};
+  auto state = std::make_unique<State>(options, deepseek_v41::Model::load(folder, parity));
+  state->defaults = read_defaults(folder);
+  state->load_ms = ms_since(start);
+  if (events.on_progress) {
+    events.on_progress("load", 1, 1);
+  }
+  return std::unique_ptr<Engine>(new Engine(std::move(state)));
+}
+
+Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Engine::~Engine() = default;
+
+const GenerationDefaults& Engine::defaults() const { return state_->defaults; }
+const std::string& Engine::model_folder() const { return state_->options.model; }
+double Engine::load_ms() const { return state_->load_ms; }
+int Engine::threads() const { return state_->threads.threads(); }
+int64_t Engine::context() const { return state_->context; }
+
+std::string Engine::decode(const std::vector<int32_t>& ids) const {
+  return state_->model->tokenizer.decode(ids);
+}
+
+std::string Engine::config_sha256() const {
+  const MappedFile file(state_->options.model + "/config.json");
+  return io::sha256_hex(file.bytes());
+}
+
+Result Engine::generate(const Request& request, const Events& events) {
+  State& s = *state_;
+  Generation generation({.options = s.options,
+                         .model = *s.model,
+                         .encoder = s.encoder,
+                         .defaults = s.defaults,
+                         .context = s.context,
+                         .ctx = s.ctx,
+                         .pools = s.pools},
+                        request, events);
+  return generation.run();
+}
+
+std::string_view finish_reason_name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::stop:
+      return "stop";
+    case FinishReason::length:
+      return "length";
+    case FinishReason::cancelled:
+      return "cancelled";
+  }
+  return "stop";
+}
+
+}  // namespace tessera

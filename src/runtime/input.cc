@@ -1,0 +1,73 @@
+// Input files to requests.
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "base/str_cat.h"
+#include "io/json.h"
+#include "models/deepseek_v41/prompt_json.h"
+#include "runtime/engine.h"
+
+namespace tessera {
+namespace {
+
+InputCase to_input(deepseek_v41::PromptCase from, const std::string& root) {
+  InputCase input;
+  input.name = std::move(from.name);
+  Request& r = input.request;
+  r.messages = std::move(from.messages);
+  r.context = std::move(from.context);
+  r.raw_prompt = std::move(from.raw_prompt);
+  r.raw_images = std::move(from.raw_images);
+  r.is_thinking = from.is_thinking;
+  r.effort = from.effort.value_or(r.effort);
+  r.image_root = root;
+  return input;
+}
+
+std::string read_text(const std::string& path) {
+  const MappedFile file(path);
+  const std::span<const std::byte> bytes = file.bytes();
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+std::vector<InputCase> read_input_file(const std::string& path) {
+  const std::filesystem::path file(path);
+  const std::string root = file.parent_path().string();
+  if (file.extension() == ".json") {
+    std::vector<InputCase> inputs;
+    for (deepseek_v41::PromptCase& c :
+         deepseek_v41::cases_from_json(io::read_json_file(path), path)) {
+      inputs.push_back(to_input(std::move(c), root));
+    }
+    return inputs;
+  }
+  InputCase input;
+  input.request.image_root = root;
+  Message message;
+  try {
+    message.content = deepseek_v41::parse_tagged_text(read_text(path));
+  } catch (const Error& error) {
+    throw Error(error.code(), str_cat(path, ": ", error.what()));
+  }
+  input.request.messages.push_back(std::move(message));
+  return {std::move(input)};
+}
+
+InputCase parse_input_case(std::string_view json, const std::string& image_root) {
+  std::vector<deepseek_v41::PromptCase> cases =
+      deepseek_v41::cases_from_json(io::parse_json(json, "case"), "case");
+  if (cases.size() != 1) {
+    throw Error(ErrorCode::bad_file, str_cat("case: ", cases.size(), " cases, expected one"));
+  }
+  return to_input(std::move(cases.front()), image_root);
+}
+
+std::optional<int> parse_effort_level(std::string_view text) {
+  return deepseek_v41::parse_effort(text);
+}
+
+}  // namespace tessera

@@ -1,0 +1,94 @@
+// Which folder a --model argument means.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "runtime/engine.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+fs::path hub_cache() {
+  if (const std::string cache = environment("HF_HUB_CACHE"); !cache.empty()) {
+    return cache;
+  }
+  if (const std::string home = environment("HF_HOME"); !home.empty()) {
+    return fs::path(home) / "hub";
+  }
+  return fs::path(environment("HOME")) / ".cache" / "huggingface" / "hub";
+}
+
+// HUB/models--org--name/snapshots/<commit of refs/main>
+fs::path snapshot_of(const std::string& name) {
+  std::string folder = "models--" + name;
+  folder.replace(folder.find('/'), 1, "--");
+  const fs::path base = hub_cache() / folder;
+  std::ifstream ref(base / "refs" / "main");
+  std::string commit;
+  if (!(ref >> commit)) {
+    throw Error(
+        ErrorCode::bad_file,
+        str_cat("--model ", name, ": neither a folder nor in the local cache (", base.string(),
+                "); download it first with the Hugging Face command line tool"));
+  }
+  const fs::path snapshot = base / "snapshots" / commit;
+  if (!fs::is_directory(snapshot)) {
+    throw Error(ErrorCode::bad_file,
+                str_cat("--model ", name, ": the cache names commit ", commit, " but ",
+                        snapshot.string(), " is missing; download the model again"));
+  }
+  return snapshot;
+}
+
+// models/demo beside the program, or up to four folders above it (a build tree).
+std::string demo_model() {
+  std::error_code error;
+  fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (int level = 0; level < 5 && !folder.empty(); ++level) {
+    for (const fs::path& candidate :
+         {folder / "models" / "demo", folder / "share" / "tessera" / "demo"}) {
+      if (fs::exists(candidate / "config.json")) {
+        return candidate.string();
+      }
+    }
+    folder = folder.parent_path();
+  }
+  throw Error(ErrorCode::bad_file,
+              "the demo model (models/demo) was not found beside the program; give --model DIR");
+}
+
+}  // namespace
+
+std::string resolve_model(const std::string& model) {
+  if (model.empty()) {
+    return demo_model();
+  }
+  if (fs::is_directory(model)) {
+    if (!fs::exists(fs::path(model) / "config.json")) {
+      throw Error(
+          ErrorCode::bad_file,
+          str_cat("--model ", model, ": no config.json in this folder; expected a checkpoint"));
+    }
+    return model;
+  }
+  const size_t slash = model.find('/');
+  const bool is_name = slash != std::string::npos && slash > 0 &&
+                       model.find('/', slash + 1) == std::string::npos && model.front() != '.' &&
+                       slash + 1 < model.size();
+  if (!is_name) {
+    throw Error(ErrorCode::bad_file,
+                str_cat("--model ", model, ": no such folder; expected a folder or org/name"));
+  }
+  return snapshot_of(model);
+}
+
+}  // namespace tessera

@@ -1,0 +1,37 @@
+// Pictures of a request to embedding rows. Internal to the runtime.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/deepseek_v41/image_plan.h"
+#include "models/deepseek_v41/model.h"
+#include "runtime/engine.h"
+#include "tensor/exec_context.h"
+
+namespace tessera {
+
+// A decoded picture, planned and cut into patches.
+struct PreparedPicture {
+  std::string name;
+  deepseek_v41::PreparedImage image;
+};
+
+struct EncodedPicture {
+  deepseek_v41::Grid tokens;
+  Tensor rows;  // bf16 [tokens.count(), text hidden]
+};
+
+// Opens, decodes and plans. `name` is the place in the request. Throws Error{bad_request} or
+// {bad_file}.
+PreparedPicture prepare_picture(const ImageSource& source, const std::string& root,
+                                const deepseek_v41::Config& config, image::PassOrder order);
+
+// Runs the tower on one picture; `index` numbers it in traces. on_tile(done, total) after each
+// tile; returns false when it asked to stop.
+bool encode_picture(ExecContext& ctx, const deepseek_v41::Model& model,
+                    const PreparedPicture& picture, int64_t index, bool is_fp32,
+                    const std::function<bool(int64_t done, int64_t total)>& on_tile,
+                    EncodedPicture& encoded);
+
+}  // namespace tessera

@@ -1,0 +1,44 @@
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/support/json_lines.h"
+#include "tokenizer/tokenizer.h"
+
+namespace tessera {
+namespace {
+
+// One tokenizer for many requests at once.
+TEST(TokenizerThreads, EncodesAndDecodesFromSeveralThreads) {
+  const Tokenizer tokenizer =
+      Tokenizer::load(test::golden_path("text/tokenizers/demo_v41.tokenizer.json"));
+  const std::vector<io::Json> rows =
+      test::read_json_lines(test::golden_path("text/tok_demo_v41.jsonl"));
+  std::vector<std::string> failures(4);
+  std::vector<std::thread> threads;
+  for (std::string& failure : failures) {
+    threads.emplace_back([&] {
+      for (const io::Json& row : rows) {
+        const std::vector<int32_t> ids =
+            tokenizer.encode(test::text_of(row, "text"), AddedTokens::recognise);
+        const std::vector<int64_t> wide(ids.begin(), ids.end());
+        StreamDecoder decoder(tokenizer);
+        std::string text;
+        for (const int32_t id : ids) {
+          text += decoder.push(id);
+        }
+        text += decoder.flush();
+        if (wide != test::integers_of(row, "ids") || text != tokenizer.decode(ids)) {
+          failure = test::text_of(row, "text");
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(failures, std::vector<std::string>(4));
+}
+
+}  // namespace
+}  // namespace tessera
