@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 
 namespace tessera {
 namespace {
@@ -165,12 +166,14 @@ TEST_F(OutputFileTest, EachRefusalSaysWhatToDo) {
                                   "name");
   EXPECT_EQ(refusal(folder_ + "/none/a"),
             folder_ + "/none/a: the folder " + folder_ + "/none does not exist; make it first");
-  EXPECT_EQ(refusal("/dev/null"),
-            "/dev/null: is a device, pipe or socket, expected a regular file; choose another name");
+  const std::string pipe = folder_ + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(refusal(pipe),
+            pipe + ": is a device, pipe or socket, expected a regular file; choose another name");
   const std::string long_path = folder_ + "/" + std::string(256, 'x');
   EXPECT_EQ(refusal(long_path).substr(long_path.size()),
             ": the path is too long for this system; choose a shorter one");
-  EXPECT_EQ(names(), Names{});
+  EXPECT_EQ(names(), Names{"pipe"});
 }
 
 TEST_F(OutputFileTest, AFolderWithoutPermissionIsSaid) {
@@ -214,6 +217,23 @@ TEST_F(OutputFileTest, ARefusedWriteIsAnIoErrorAndLeavesNothing) {
   const std::string expected = "/a: cannot write: the file would be larger .*\\|clean";
   EXPECT_EXIT(write_beyond_the_limit(folder_ + "/a", false), testing::ExitedWithCode(3), expected);
   EXPECT_EXIT(write_beyond_the_limit(folder_ + "/a", true), testing::ExitedWithCode(3), expected);
+}
+
+TEST_F(OutputFileTest, BytesOfATruncatedMapAreNamedAsSuch) {
+  const std::string source = folder_ + "/source";
+  std::ofstream(source) << std::string(1 << 20, 'x');
+  const MappedFile map(source);
+  std::filesystem::resize_file(source, 0);
+  OutputFile file(folder_ + "/a");
+  try {
+    file.write(map.bytes());
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::io);
+    EXPECT_NE(std::string(error.what()).find("was their source file truncated?"),
+              std::string::npos);
+  }
+  EXPECT_EQ(names(), Names{"source"});
 }
 
 TEST_F(OutputFileTest, ATargetThatBecameAFolderIsAnIoError) {

@@ -29,8 +29,8 @@ class ConfigView {
   std::string text_or(std::string_view key, std::string_view value) const;
   std::vector<int64_t> integers(std::string_view key, int64_t smallest, int64_t largest) const;
   std::optional<ConfigView> child(std::string_view key) const;  // object; nothing if absent or null
-  bool has(std::string_view key) const;                         // present and not null
-  void ignore(std::string_view key) const;                      // counts as read
+  bool has(std::string_view key) const;     // present and not null; counts as read
+  void ignore(std::string_view key) const;  // counts as read
 
   std::vector<std::string> unread_keys() const;
   const std::string& where() const { return where_; }

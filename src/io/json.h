@@ -59,20 +59,22 @@ class Json {
 };
 
 struct JsonLimits {
-  int max_depth = 128;
+  int max_depth = 128;  // counts no higher than 1000
   int64_t max_bytes = int64_t{256} << 20;
   bool allow_duplicate_keys = false;  // true: the last one wins, as in Python
 };
 
 // `name` stands at the start of every message: "config.json: line 3: ...". Throws Error{bad_file}
-// for text that is not exactly one JSON value (RFC 8259, valid UTF-8) or goes beyond the limits.
+// for text that is not exactly one JSON value (RFC 8259, valid UTF-8, a byte order mark is
+// skipped), has a number beyond double, or goes beyond the limits.
 Json parse_json(std::string_view text, std::string_view name, const JsonLimits& limits = {});
 Json read_json_file(const std::string& path, const JsonLimits& limits = {});
 
 // Python's json.dumps(value, ensure_ascii=False): ", " and ": ", keys in order, integers as
 // written, floats by Python's repr rule, control characters escaped, non-ASCII raw.
 std::string dump_python(const Json& value);
-// Shortest form: no blanks, numbers as written. For our own output.
+// Shortest form: no blanks, numbers as written, null for numbers that JSON lacks (nan, inf). For
+// our own output.
 std::string dump_compact(const Json& value);
 
 // Python's repr of a float ("1e-05", "1e+16", "0.0001", "-0.0", "1.0", "inf", "nan").

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -90,8 +91,8 @@ class Checkpoint {
 
 // Writes a safetensors file whose tensors are not all known at the start: data goes to the
 // temporary file as it comes, the header is written by commit() into space reserved in front
-// (padded with blanks; 8-byte aligned data). Names must be new. Throws Error{io} when the disk is
-// full.
+// (padded with blanks; 8-byte aligned data). Throws Error{io} when the disk is full and
+// Error{bad_request} for a name that is taken, "__metadata__", or text that is not UTF-8.
 class SafetensorsWriter {
  public:
   // `header_bytes`: space to reserve; commit() throws Error{bad_request} if the header needs more.

@@ -42,9 +42,9 @@ struct Engine::State {
         model(std::move(m)),
         threads(o.threads > 0 ? o.threads : available_threads()),
         ctx{.threads = threads, .scratch = arena, .isa = active_isa(), .trace = {}},
-        context(choose_context(o, model->config)),
-        pools(model->config, context),
-        encoder(model->tokenizer, static_cast<int32_t>(model->config.image_token)) {}
+        context(choose_context(o, model->network.config)),
+        pools(model->network.config, context),
+        encoder(model->tokenizer, static_cast<int32_t>(model->network.config.image_token)) {}
 
   EngineOptions options;
   std::unique_ptr<const deepseek_v41::Model> model;

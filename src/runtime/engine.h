@@ -78,7 +78,7 @@ std::string_view finish_reason_name(FinishReason reason);
 
 struct Result {
   std::string text;          // complete, without the end token
-  std::vector<int32_t> ids;  // of the answer, without the end token
+  std::vector<int32_t> ids;  // of the answer, the end token included
   FinishReason finish_reason = FinishReason::stop;
   std::vector<int32_t> prompt_ids;      // before image spans
   int64_t prompt_tokens = 0;            // expanded

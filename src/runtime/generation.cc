@@ -23,7 +23,10 @@ constexpr int64_t kScoredRows = 64;  // rows of one scoring step that give logit
 
 Generation::Generation(const GenerationContext& context, const Request& request,
                        const Events& events)
-    : c_(context), request_(request), events_(events), state_(context.model.config, context.pools) {
+    : c_(context),
+      request_(request),
+      events_(events),
+      state_(context.model.network.config, context.pools) {
   sampling_ = {.temperature = request.temperature.value_or(context.defaults.temperature),
                .top_p = request.top_p.value_or(context.defaults.top_p),
                .seed = request.seed};
@@ -65,7 +68,7 @@ Result Generation::run() {
 // Prompt ids with image spans; pictures are opened and planned here, since spans depend on their
 // sizes.
 void Generation::make_prompt() {
-  const deepseek_v41::Config& config = c_.model.config;
+  const deepseek_v41::Config& config = c_.model.network.config;
   const deepseek_v41::PromptOptions options = {.is_thinking = result_.is_thinking,
                                                .effort = request_.effort,
                                                .revision = c_.options.encoding};
@@ -132,11 +135,11 @@ void Generation::encode_pictures() {
 
 // Rows that stand for the embedding of the span positions: learned delimiters and aligner rows.
 void Generation::place_embeddings() {
-  const deepseek_v41::VisionWeights& w = c_.model.weights.vision;
+  const deepseek_v41::VisionWeights& w = c_.model.network.weights.vision;
   sequence_ = prompt_.ids;
   types_ = prompt_.types;
   embeddings_.assign(sequence_.size(), nullptr);
-  const int64_t row_bytes = c_.model.config.hidden * static_cast<int64_t>(sizeof(bf16));
+  const int64_t row_bytes = c_.model.network.config.hidden * static_cast<int64_t>(sizeof(bf16));
   for (size_t i = 0; i < prompt_.spans.size(); ++i) {
     const deepseek_v41::ImageSpan& span = prompt_.spans[i];
     const std::byte* rows = pictures_[i].rows.view().data;
@@ -161,7 +164,7 @@ void Generation::place_embeddings() {
 }
 
 void Generation::step(int64_t rows, int64_t logit_rows) {
-  const deepseek_v41::Config& config = c_.model.config;
+  const deepseek_v41::Config& config = c_.model.network.config;
   if (buffers_ == nullptr || rows > buffers_->max_rows || logit_rows > buffers_->max_logit_rows) {
     buffers_ = std::make_unique<deepseek_v41::StepBuffers>(
         config, buffers_ == nullptr ? rows : std::max(rows, buffers_->max_rows), logit_rows);
@@ -181,20 +184,20 @@ void Generation::step(int64_t rows, int64_t logit_rows) {
     c_.ctx.trace.start(request_.sink, str_cat("c", call_, "."));
   }
   state_.prepare(config, rows);
-  deepseek_v41::forward(c_.ctx, c_.model, plan, *buffers_);
+  deepseek_v41::forward(c_.ctx, c_.model.network, plan, *buffers_);
   result_.calls.push_back({state_.position, rows});
   deepseek_v41::commit(config, plan, 0, rows, *buffers_, state_);
   ++call_;
 }
 
 std::span<float> Generation::logits_of(int64_t row) {
-  const int64_t vocab = c_.model.config.vocab;
+  const int64_t vocab = c_.model.network.config.vocab;
   return {buffers_->logits.as<float>() + row * vocab, static_cast<size_t>(vocab)};
 }
 
 // The next token. The image token is never chosen: re-encoded, it would count as a placeholder.
 int32_t Generation::choose(std::span<float> logits) {
-  const int64_t image_token = c_.model.config.image_token;
+  const int64_t image_token = c_.model.network.config.image_token;
   if (!c_.options.samples_image_token && image_token >= 0) {
     logits[static_cast<size_t>(image_token)] = -std::numeric_limits<float>::infinity();
   }
@@ -234,11 +237,11 @@ void Generation::decode() {
     }
     const int32_t token = choose(logits_of(0));
     result_.call_tokens.push_back(token);
-    if (token == c_.model.config.eos_token && !request_.ignores_eos) {
+    result_.ids.push_back(token);
+    if (token == c_.model.network.config.eos_token && !request_.ignores_eos) {
       result_.finish_reason = FinishReason::stop;
       break;
     }
-    result_.ids.push_back(token);
     emit(decoder.push(token));
     if (static_cast<int64_t>(result_.ids.size()) == most) {
       break;

@@ -46,9 +46,9 @@ bool run_tower(ExecContext& ctx, const deepseek_v41::Model& model,
                const deepseek_v41::PreparedImage& image, const std::string& name,
                const std::function<bool(int64_t, int64_t)>& on_tile, Tensor& out) {
   const deepseek_v41::Grid& grid = image.plan.canvas.patches;
-  deepseek_v41::VisionBuffers<T> buffers(model.config, grid.count());
-  deepseek_v41::VisionJob<T> job(model, image.patches.as<bf16>(), grid.rows, grid.columns, name,
-                                 buffers);
+  deepseek_v41::VisionBuffers<T> buffers(model.network.config, grid.count());
+  deepseek_v41::VisionJob<T> job(model.network, image.patches.as<bf16>(), grid.rows, grid.columns,
+                                 name, buffers);
   while (!job.advance(ctx, 1)) {
     if (!on_tile(job.tiles_done(), job.tiles_total())) {
       return false;

@@ -31,13 +31,12 @@ std::vector<uint32_t> borders(const std::vector<CodePointSet>& sets) {
 
 SymbolMap::SymbolMap(const std::vector<CodePointSet>& sets, std::string_view where)
     : set_symbols_(sets.size()) {
-  const std::vector<uint32_t> starts = borders(sets);
-  std::vector<uint8_t> of_code_point(kCodePoints);
+  std::vector<Stretch> stretches;
   std::map<std::vector<bool>, uint8_t> known;
   std::vector<bool> membership(sets.size());
-  for (size_t i = 0; i < starts.size(); ++i) {
+  for (const uint32_t start : borders(sets)) {
     for (size_t set = 0; set < sets.size(); ++set) {
-      membership[set] = sets[set].contains(starts[i]);
+      membership[set] = sets[set].contains(start);
     }
     if (known.size() == 254 && known.find(membership) == known.end()) {
       throw Error(ErrorCode::bad_file,
@@ -47,29 +46,43 @@ SymbolMap::SymbolMap(const std::vector<CodePointSet>& sets, std::string_view whe
     }
     const auto [entry, is_new] =
         known.try_emplace(membership, static_cast<uint8_t>(known.size() + 1));
-    if (is_new) {
-      for (size_t set = 0; set < sets.size(); ++set) {
-        if (membership[set]) {
-          set_symbols_[set].push_back(entry->second);
-        }
+    for (size_t set = 0; is_new && set < sets.size(); ++set) {
+      if (membership[set]) {
+        set_symbols_[set].push_back(entry->second);
       }
     }
-    const uint32_t end = i + 1 < starts.size() ? starts[i + 1] : kCodePoints;
-    std::fill(of_code_point.begin() + starts[i], of_code_point.begin() + end, entry->second);
+    stretches.push_back({start, entry->second});
   }
+  stretches.push_back({kCodePoints, 0});
+  fill_blocks(stretches);
+}
 
-  std::map<Block, uint16_t> distinct;
-  block_of_.resize(kCodePoints / 256);
-  for (size_t block = 0; block < block_of_.size(); ++block) {
-    Block symbols;
-    std::copy_n(of_code_point.begin() + static_cast<std::ptrdiff_t>(block * 256), 256,
-                symbols.begin());
-    const auto [entry, is_new] =
-        distinct.try_emplace(symbols, static_cast<uint16_t>(blocks_.size()));
-    if (is_new) {
-      blocks_.push_back(symbols);
+// Blocks inside one stretch are shared.
+void SymbolMap::fill_blocks(const std::vector<Stretch>& stretches) {
+  constexpr uint16_t kNone = UINT16_MAX;
+  std::array<uint16_t, 256> uniform;
+  uniform.fill(kNone);
+  size_t at = 0;  // the stretch that holds the block's first code point
+  for (uint32_t first = 0; first < kCodePoints; first += 256) {
+    while (stretches[at + 1].first <= first) {
+      ++at;
     }
-    block_of_[block] = entry->second;
+    const uint8_t symbol = stretches[at].symbol;
+    const bool is_uniform = stretches[at + 1].first >= first + 256;
+    if (is_uniform && uniform[symbol] != kNone) {
+      block_of_.push_back(uniform[symbol]);
+      continue;
+    }
+    if (is_uniform) {
+      uniform[symbol] = static_cast<uint16_t>(blocks_.size());
+    }
+    block_of_.push_back(static_cast<uint16_t>(blocks_.size()));
+    Block& block = blocks_.emplace_back();
+    size_t stretch = at;
+    for (uint32_t i = 0; i < 256; ++i) {
+      stretch += stretches[stretch + 1].first <= first + i ? 1 : 0;
+      block[i] = stretches[stretch].symbol;
+    }
   }
 }
 

@@ -31,10 +31,17 @@ class SymbolMap {
 
  private:
   using Block = std::array<uint8_t, 256>;
+  // Code points of one symbol, up to the next stretch.
+  struct Stretch {
+    uint32_t first;
+    uint8_t symbol;
+  };
+
+  void fill_blocks(const std::vector<Stretch>& stretches);
 
   std::vector<std::vector<uint8_t>> set_symbols_;
   std::vector<uint16_t> block_of_;  // [kCodePoints / 256]
-  std::vector<Block> blocks_;       // the distinct ones
+  std::vector<Block> blocks_;
 };
 
 }  // namespace tessera

@@ -183,7 +183,7 @@ void compress(LayerContext& c, const bf16* x) {
   const int64_t half = config.rotary_dim / 2;
   float* cos = ctx.scratch.allocate<float>(count * half);
   float* sin = ctx.scratch.allocate<float>(count * half);
-  rope_tables(ctx, groups.positions.data(), count, c.model.compressed_frequencies, cos, sin);
+  rope_tables(ctx, groups.positions.data(), count, c.network.compressed_frequencies, cos, sin);
   // The index key comes from the latent before it is rotated.
   bf16* keys = ctx.scratch.allocate<bf16>(count * key_width);
   linear(ctx, latents, count, w.wk, keys);

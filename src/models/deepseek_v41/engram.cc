@@ -18,27 +18,27 @@ int32_t class_before(const StepRun& run, const StepBuffers& buffers, int64_t row
 
 }  // namespace
 
-int64_t* engram_ids(ExecContext& ctx, const Model& model, const StepPlan& plan,
+int64_t* engram_ids(ExecContext& ctx, const Network& network, const StepPlan& plan,
                     StepBuffers& buffers) {
-  if (model.memories.empty()) {
+  if (network.memories.empty()) {
     return nullptr;
   }
-  const int64_t memories = static_cast<int64_t>(model.memories.size());
-  const int64_t columns = model.memories.front().columns();
+  const int64_t memories = static_cast<int64_t>(network.memories.size());
+  const int64_t columns = network.memories.front().columns();
   for (int64_t row = 0; row < plan.rows(); ++row) {
     const size_t at = static_cast<size_t>(row);
     buffers.classes[at] =
-        plan.types[at] >= 0 ? kDeadClass : model.token_classes[static_cast<size_t>(plan.ids[at])];
+        plan.types[at] >= 0 ? kDeadClass : network.token_classes[static_cast<size_t>(plan.ids[at])];
   }
   int64_t* ids = ctx.scratch.allocate<int64_t>(plan.rows() * memories * columns);
   for (const StepRun& run : plan.runs) {
     ctx.threads.parallel_for(run.rows, [&](int64_t row, int) {
       int32_t history[kMaxNgram];
-      for (int64_t back = 0; back < model.config.engram.max_ngram; ++back) {
+      for (int64_t back = 0; back < network.config.engram.max_ngram; ++back) {
         history[back] = class_before(run, buffers, row, back);
       }
       for (int64_t m = 0; m < memories; ++m) {
-        engram_rows(model.memories[static_cast<size_t>(m)], history,
+        engram_rows(network.memories[static_cast<size_t>(m)], history,
                     ids + ((run.first_row + row) * memories + m) * columns);
       }
     });
@@ -52,7 +52,7 @@ void engram_step(LayerContext& c, const int64_t* ids, Stream& stream) {
   const Config& config = c.config();
   const EngramWeights& w = *c.weights().engram;
   const Arena::Scope scope(ctx.scratch);
-  const int64_t memories = static_cast<int64_t>(c.model.memories.size());
+  const int64_t memories = static_cast<int64_t>(c.network.memories.size());
   const int64_t memory = config.engram_index(c.layer);
   const int64_t columns = config.engram.columns();
   const int64_t width = config.engram.head_dim;

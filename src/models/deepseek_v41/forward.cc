@@ -109,15 +109,16 @@ void block(LayerContext& c, Stream& stream) {
 }
 
 // X = the embedding, repeated for every copy; pre = (1, 0, 0, ...).
-Stream embed_rows(ExecContext& ctx, const Model& model, const StepPlan& plan) {
-  const Config& config = model.config;
+Stream embed_rows(ExecContext& ctx, const Network& network, const StepPlan& plan) {
+  const Config& config = network.config;
   const int64_t rows = plan.rows();
   Stream stream = {ctx.scratch.allocate<bf16>(rows * config.hc_copies * config.hidden),
                    ctx.scratch.allocate<float>(rows * config.hc_copies),
                    plan.layers.front().stream};
   const Arena::Scope scope(ctx.scratch);
   bf16* h = ctx.scratch.allocate<bf16>(rows * config.hidden);
-  embed(ctx, model.weights.embed, plan.ids.data(), plan.embeddings.data(), rows, config.hidden, h);
+  embed(ctx, network.weights.embed, plan.ids.data(), plan.embeddings.data(), rows, config.hidden,
+        h);
   ctx.trace.tap(mutable_view_of(h, {rows, config.hidden}), "embed");
   const RowSet& kept = *stream.rows;
   ctx.threads.parallel_for(kept.size(), [&](int64_t row, int) {
@@ -168,9 +169,9 @@ void draft_tap(ExecContext& ctx, const Config& config, const Stream& stream, int
 
 // Final collapse, norm and the fp32 head for the wanted rows (all rows are normed only for a
 // trace).
-void head(ExecContext& ctx, const Model& model, const StepPlan& plan, const Stream& stream,
+void head(ExecContext& ctx, const Network& network, const StepPlan& plan, const Stream& stream,
           StepBuffers& buffers) {
-  const Config& config = model.config;
+  const Config& config = network.config;
   const Arena::Scope scope(ctx.scratch);
   RowSet wanted;
   wanted.rows = plan.logit_rows;
@@ -181,32 +182,33 @@ void head(ExecContext& ctx, const Model& model, const StepPlan& plan, const Stre
   const int64_t rows = normed.size();
   bf16* y = ctx.scratch.allocate<bf16>(rows * config.hidden);
   collapse(ctx, config.hc_copies, x, pre, rows, config.hidden, y);
-  rms_norm(ctx, y, model.weights.norm, rows, config.hidden, static_cast<float>(config.norm_eps), y);
+  rms_norm(ctx, y, network.weights.norm, rows, config.hidden, static_cast<float>(config.norm_eps),
+           y);
   ctx.trace.tap(mutable_view_of(y, {rows, config.hidden}), "norm");
   const bf16* last = take_rows(ctx, y, config.hidden, normed, wanted);
   float* logits = buffers.logits.as<float>();
-  linear(ctx, last, wanted.size(), model.weights.head, logits);
+  linear(ctx, last, wanted.size(), network.weights.head, logits);
   ctx.trace.tap(mutable_view_of(logits, {wanted.size(), config.vocab}), "logits");
 }
 
 }  // namespace
 
-void forward(ExecContext& ctx, const Model& model, const StepPlan& plan, StepBuffers& buffers) {
-  const Config& config = model.config;
+void forward(ExecContext& ctx, const Network& network, const StepPlan& plan, StepBuffers& buffers) {
+  const Config& config = network.config;
   TESSERA_CHECK(plan.rows() <= buffers.max_rows);
   TESSERA_CHECK(static_cast<int64_t>(plan.logit_rows.size()) <= buffers.max_logit_rows);
   const Arena::Scope scope(ctx.scratch);
-  Stream stream = embed_rows(ctx, model, plan);
-  const int64_t* hashes = engram_ids(ctx, model, plan, buffers);
-  const RotaryTables window_rotary = make_rotary(ctx, plan, model.window_frequencies);
-  const RotaryTables compressed_rotary = make_rotary(ctx, plan, model.compressed_frequencies);
+  Stream stream = embed_rows(ctx, network, plan);
+  const int64_t* hashes = engram_ids(ctx, network, plan, buffers);
+  const RotaryTables window_rotary = make_rotary(ctx, plan, network.window_frequencies);
+  const RotaryTables compressed_rotary = make_rotary(ctx, plan, network.compressed_frequencies);
   const std::vector<int64_t>& targets = config.dspark.target_layers;
   const int64_t tap_width = static_cast<int64_t>(targets.size()) * config.hidden;
   const bool wants_taps = !targets.empty() && ctx.trace.wants("taps");
   bf16* taps = wants_taps ? ctx.scratch.allocate<bf16>(plan.rows() * tap_width) : nullptr;
   Selection selection = make_selection(ctx, config, plan);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
-    LayerContext c = {ctx,      model, plan,
+    LayerContext c = {ctx,      network, plan,
                       buffers,  layer, config.ratio(layer) > 0 ? compressed_rotary : window_rotary,
                       selection};
     if (c.weights().engram.has_value()) {
@@ -219,7 +221,7 @@ void forward(ExecContext& ctx, const Model& model, const StepPlan& plan, StepBuf
     }
     block(c, stream);
   }
-  head(ctx, model, plan, stream, buffers);
+  head(ctx, network, plan, stream, buffers);
   if (wants_taps) {
     ctx.trace.tap(mutable_view_of(taps, {plan.rows(), tap_width}), "taps");
   }

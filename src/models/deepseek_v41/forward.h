@@ -12,6 +12,6 @@ namespace tessera::deepseek_v41 {
 // length are scratch: SequenceState::prepare must have made room). buffers.logits [logit rows,
 // vocab] and the fresh rows in `buffers` are the result. A row's values depend on that row's
 // sequence alone, never on the other rows, the cut into steps or the thread count.
-void forward(ExecContext& ctx, const Model& model, const StepPlan& plan, StepBuffers& buffers);
+void forward(ExecContext& ctx, const Network& network, const StepPlan& plan, StepBuffers& buffers);
 
 }  // namespace tessera::deepseek_v41

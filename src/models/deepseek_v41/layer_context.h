@@ -34,15 +34,15 @@ struct RotaryTables {
 
 struct LayerContext {
   ExecContext& ctx;
-  const Model& model;
+  const Network& network;
   const StepPlan& plan;
   StepBuffers& buffers;
   int64_t layer;
   RotaryTables rotary;  // of this layer's kind
   Selection& selection;
 
-  const Config& config() const { return model.config; }
-  const LayerWeights& weights() const { return model.weights.layers[static_cast<size_t>(layer)]; }
+  const Config& config() const { return network.config; }
+  const LayerWeights& weights() const { return network.weights.layers[static_cast<size_t>(layer)]; }
   const LayerRows& rows() const { return plan.layers[static_cast<size_t>(layer)]; }
 };
 
@@ -97,7 +97,7 @@ void mixture(LayerContext& c, const bf16* x, bf16* y);
 void engram_step(LayerContext& c, const int64_t* ids, Stream& stream);
 
 // Hash ids of all step rows: fills buffers.classes, returns [step rows, memories, columns].
-int64_t* engram_ids(ExecContext& ctx, const Model& model, const StepPlan& plan,
+int64_t* engram_ids(ExecContext& ctx, const Network& network, const StepPlan& plan,
                     StepBuffers& buffers);
 
 }  // namespace tessera::deepseek_v41

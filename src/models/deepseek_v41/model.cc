@@ -61,9 +61,10 @@ std::unique_ptr<const Model> Model::load(const std::string& folder, const Parity
   std::vector<float> window = rope_frequencies(config.rotary_dim, config.rope_theta, {});
   std::vector<float> compressed =
       rope_frequencies(config.rotary_dim, config.compress_rope_theta, config.yarn);
-  return std::make_unique<const Model>(Model{
-      std::move(config), parity, std::move(checkpoint), std::move(weights), std::move(tokenizer),
-      std::move(classes), std::move(memories), std::move(window), std::move(compressed)});
+  return std::make_unique<const Model>(
+      Model{std::move(checkpoint), std::move(tokenizer),
+            Network{std::move(config), parity, std::move(weights), std::move(classes),
+                    std::move(memories), std::move(window), std::move(compressed)}});
 }
 
 }  // namespace tessera::deepseek_v41

@@ -22,24 +22,26 @@ struct Parity {
   IndexScoreRounding index_scores = IndexScoreRounding::bf16;
 };
 
+// What the forward pass computes with. Weights borrow memory that somebody else owns: a Model's
+// checkpoint, or a test's buffers.
+struct Network {
+  Config config;
+  Parity parity;
+  Weights weights;
+  std::vector<int32_t> token_classes;         // [vocab] compressed ids; empty without Engram
+  std::vector<EngramAddressing> memories;     // one per Engram layer
+  std::vector<float> window_frequencies;      // rotary table of ratio-0 layers
+  std::vector<float> compressed_frequencies;  // of all other layers (YaRN)
+};
+
 struct Model {
   // Opens DIR/config.json, tokenizer.json and the weights. Throws Error{bad_file} for anything
   // missing or contradictory. Maps files; copies nothing.
   static std::unique_ptr<const Model> load(const std::string& folder, const Parity& parity);
 
-  Config config;
-  Parity parity;
   io::Checkpoint checkpoint;
-  Weights weights;
   Tokenizer tokenizer;
-  std::vector<int32_t> token_classes;         // [vocab] compressed ids; empty without Engram
-  std::vector<EngramAddressing> memories;     // one per Engram layer
-  std::vector<float> window_frequencies;      // rotary table of ratio-0 layers
-  std::vector<float> compressed_frequencies;  // of all other layers (YaRN)
-
-  const std::vector<float>& frequencies(int64_t layer) const {
-    return config.ratio(layer) > 0 ? compressed_frequencies : window_frequencies;
-  }
+  Network network;
 };
 
 }  // namespace tessera::deepseek_v41

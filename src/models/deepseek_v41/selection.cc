@@ -56,7 +56,7 @@ const PageTable* keys_of(const LayerContext& c, const StepRun& run, int64_t sour
   const int64_t ratio = c.config().ratio(c.layer);
   const int64_t start = run.state->position;
   const bool completes = (start + run.rows) / ratio > start / ratio;
-  if (c.model.parity.reference_index_slot && !completes && start > 0 &&
+  if (c.network.parity.reference_index_slot && !completes && start > 0 &&
       run.state->index_slot >= 0) {
     source = run.state->index_slot;
   }
@@ -106,7 +106,7 @@ float* masked_scores(LayerContext& c, const Queries& queries, const int32_t* vis
                 .weights = queries.weights,
                 .heads = config.index_heads,
                 .head_dim = config.index_head_dim,
-                .rounding = c.model.parity.index_scores,
+                .rounding = c.network.parity.index_scores,
                 .stride = stride,
                 .scores = scores},
                runs);

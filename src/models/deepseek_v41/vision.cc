@@ -62,19 +62,19 @@ int64_t VisionBuffers<T>::bytes() const {
 }
 
 template <typename T>
-VisionJob<T>::VisionJob(const Model& model, const bf16* patches, int64_t grid_rows,
+VisionJob<T>::VisionJob(const Network& network, const bf16* patches, int64_t grid_rows,
                         int64_t grid_columns, std::string name, VisionBuffers<T>& buffers)
-    : model_(model),
+    : network_(network),
       patches_(patches),
       grid_rows_(grid_rows),
       grid_columns_(grid_columns),
       rows_(grid_rows * grid_columns),
       name_(std::move(name)),
       b_(buffers) {
-  const VisionConfig& v = model.config.vision;
+  const VisionConfig& v = network.config.vision;
   TESSERA_CHECK(rows_ > 0 && rows_ <= buffers.patches);
   merged_rows_ = ceil_div(grid_rows, v.downsample) * ceil_div(grid_columns, v.downsample);
-  out_ = Tensor(DTypeOf<T>::value, {merged_rows_, model.config.hidden});
+  out_ = Tensor(DTypeOf<T>::value, {merged_rows_, network.config.hidden});
 }
 
 template <typename T>
@@ -100,7 +100,7 @@ int64_t VisionJob<T>::tiles_of(Phase phase) const {
 
 template <typename T>
 int64_t VisionJob<T>::tiles_total() const {
-  return tiles_of(Phase::embed) * (1 + 4 * model_.config.vision.layers) + 1 +
+  return tiles_of(Phase::embed) * (1 + 4 * network_.config.vision.layers) + 1 +
          tiles_of(Phase::aligner);
 }
 
@@ -121,17 +121,17 @@ bool VisionJob<T>::advance(ExecContext& ctx, int64_t tiles) {
 
 template <typename T>
 void VisionJob<T>::embed_tile(ExecContext& ctx, int64_t first, int64_t count) {
-  const VisionConfig& v = model_.config.vision;
+  const VisionConfig& v = network_.config.vision;
   const Arena::Scope scope(ctx.scratch);
   T* x = b_.stream.template as<T>();
   const T* in = input_of(ctx, patches_ + first * v.patch_width(), count * v.patch_width(), x);
-  linear(ctx, in, count, model_.weights.vision.patch_embed, x + first * v.hidden);
+  linear(ctx, in, count, network_.weights.vision.patch_embed, x + first * v.hidden);
 }
 
 template <typename T>
 void VisionJob<T>::qkv_tile(ExecContext& ctx, int64_t first, int64_t count) {
-  const VisionConfig& v = model_.config.vision;
-  const VisionBlockWeights& w = model_.weights.vision.blocks[static_cast<size_t>(block_)];
+  const VisionConfig& v = network_.config.vision;
+  const VisionBlockWeights& w = network_.weights.vision.blocks[static_cast<size_t>(block_)];
   T* h = b_.normed.template as<T>() + first * v.hidden;
   T* qkv = b_.qkv.template as<T>() + first * 3 * v.hidden;
   rms_norm(ctx, b_.stream.template as<T>() + first * v.hidden, w.norm1, count, v.hidden, kEps, h);
@@ -144,8 +144,8 @@ void VisionJob<T>::qkv_tile(ExecContext& ctx, int64_t first, int64_t count) {
 
 template <typename T>
 void VisionJob<T>::mlp_tile(ExecContext& ctx, int64_t first, int64_t count) {
-  const VisionConfig& v = model_.config.vision;
-  const VisionBlockWeights& w = model_.weights.vision.blocks[static_cast<size_t>(block_)];
+  const VisionConfig& v = network_.config.vision;
+  const VisionBlockWeights& w = network_.weights.vision.blocks[static_cast<size_t>(block_)];
   const Arena::Scope scope(ctx.scratch);
   T* h = b_.normed.template as<T>() + first * v.hidden;
   rms_norm(ctx, b_.stream.template as<T>() + first * v.hidden, w.norm2, count, v.hidden, kEps, h);
@@ -158,8 +158,8 @@ void VisionJob<T>::mlp_tile(ExecContext& ctx, int64_t first, int64_t count) {
 
 template <typename T>
 void VisionJob<T>::aligner_tile(ExecContext& ctx, int64_t first, int64_t count) {
-  const VisionWeights& w = model_.weights.vision;
-  const int64_t hidden = model_.config.hidden;
+  const VisionWeights& w = network_.weights.vision;
+  const int64_t hidden = network_.config.hidden;
   const int64_t inputs = w.aligner_w1.weight.inputs;
   const Arena::Scope scope(ctx.scratch);
   T* h = ctx.scratch.allocate<T>(count * hidden);
@@ -170,8 +170,8 @@ void VisionJob<T>::aligner_tile(ExecContext& ctx, int64_t first, int64_t count) 
 
 template <typename T>
 void VisionJob<T>::run_tile(ExecContext& ctx, int64_t first, int64_t count) {
-  const VisionConfig& v = model_.config.vision;
-  const VisionWeights& w = model_.weights.vision;
+  const VisionConfig& v = network_.config.vision;
+  const VisionWeights& w = network_.weights.vision;
   switch (phase_) {
     case Phase::embed:
       return embed_tile(ctx, first, count);
@@ -215,14 +215,14 @@ void VisionJob<T>::run_tile(ExecContext& ctx, int64_t first, int64_t count) {
 // x += branch; the branch is tapped before the sum.
 template <typename T>
 void VisionJob<T>::add_branch(ExecContext& ctx, const char* tap_name) {
-  const int64_t width = model_.config.vision.hidden;
+  const int64_t width = network_.config.vision.hidden;
   tap(ctx, b_.branch.template as<T>(), rows_, width, ".vision.blocks.", block_, tap_name);
   add(ctx, b_.stream.template as<T>(), b_.branch.template as<T>(), rows_ * width);
 }
 
 template <typename T>
 void VisionJob<T>::finish_phase(ExecContext& ctx) {
-  const VisionConfig& v = model_.config.vision;
+  const VisionConfig& v = network_.config.vision;
   switch (phase_) {
     case Phase::embed: {
       float* cos = b_.cos.template as<float>();
@@ -260,7 +260,7 @@ void VisionJob<T>::finish_phase(ExecContext& ctx) {
       return;
     }
     case Phase::aligner:
-      tap(ctx, out_.as<T>(), merged_rows_, model_.config.hidden, ".aligner");
+      tap(ctx, out_.as<T>(), merged_rows_, network_.config.hidden, ".aligner");
       merged_ = Tensor();
       phase_ = Phase::done;
       return;

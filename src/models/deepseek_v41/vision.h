@@ -34,7 +34,7 @@ class VisionJob {
  public:
   // patches bf16 [grid_rows * grid_columns, 3 * patch * patch]; they and the buffers outlive the
   // job. name: trace prefix, "image0".
-  VisionJob(const Model& model, const bf16* patches, int64_t grid_rows, int64_t grid_columns,
+  VisionJob(const Network& network, const bf16* patches, int64_t grid_rows, int64_t grid_columns,
             std::string name, VisionBuffers<T>& buffers);
 
   // Does up to `tiles` more tiles. Returns whether the job is done.
@@ -61,7 +61,7 @@ class VisionJob {
   template <typename... Pieces>
   void tap(ExecContext& ctx, T* values, int64_t rows, int64_t width, const Pieces&... name);
 
-  const Model& model_;
+  const Network& network_;
   const bf16* patches_;
   int64_t grid_rows_, grid_columns_;
   int64_t rows_;         // patches

@@ -19,9 +19,13 @@ constexpr int64_t kPanelChunkBytes = 16 << 10;
 constexpr int64_t kRowTile = 256;
 constexpr int64_t kPackedGroup = 2;   // panels unpacked at a time
 constexpr int64_t kLargestItem = 16;  // panels of one item
-// Up to this many rows are read where they lie: the work is unpacking the weights.
+// Up to this many rows are read where they lie: the work is streaming and unpacking the weights. A
+// group of panels is worked off over all of K while the next one, as it lies in memory, is
+// prefetched into L2: two groups must fit there.
 constexpr int64_t kDirectRows = 4;
-constexpr int64_t kDirectGroup = 4;
+constexpr int64_t kLargestDirectGroup = 4;
+constexpr int64_t kDirectGroupBytes = 256 << 10;
+constexpr int64_t kDirectChunkBytes = 32 << 10;  // of a group of panels: L1
 // Weight elements to unpack, one row costing an eighth of the unpacking: below some microseconds of
 // it an item is not worth a thread.
 constexpr int64_t kSmallestItemWork = 60000;
@@ -46,6 +50,7 @@ struct Plan {
   int64_t panels = 0;
   int64_t panels_per_item = 0;
   int64_t first_item = 0;
+  int64_t w_row_bytes = 0;
 
   int64_t items() const { return row_tiles * ceil_div(panels, panels_per_item); }
   int64_t panel_bytes() const { return chunk * bytes_per_input; }
@@ -175,8 +180,15 @@ void choose_tiles(const ExecContext& ctx, Plan& plan) {
   plan.panels = ceil_div(plan.call->layer->weight.outputs, kPanelRows);
   plan.row_tiles = ceil_div(rows, kRowTile);
   plan.row_tile = round_up(ceil_div(rows, plan.row_tiles), plan.is_direct ? 1 : kPanelRows);
-  plan.chunk = std::min(round_up(plan.inputs, 32), kPanelChunkBytes / plan.bytes_per_input);
-  plan.group = plan.is_direct ? kDirectGroup : kPackedGroup;
+  int64_t chunk_bytes = kPanelChunkBytes;
+  plan.group = kPackedGroup;
+  if (plan.is_direct) {
+    plan.w_row_bytes = panel_source(plan.call->layer->weight, 0).row_bytes;
+    plan.group = std::clamp(kDirectGroupBytes / (plan.w_row_bytes * kPanelRows), int64_t{1},
+                            kLargestDirectGroup);
+    chunk_bytes = kDirectChunkBytes / plan.group;
+  }
+  plan.chunk = std::min(round_up(plan.inputs, 32), chunk_bytes / plan.bytes_per_input);
   const int64_t panel_work = kPanelRows * plan.inputs * (8 + std::min(rows, kRowTile)) / 8;
   const int64_t smallest = ceil_div(kSmallestItemWork, std::max<int64_t>(panel_work, 1));
   const int64_t wanted_items = 4 * static_cast<int64_t>(ctx.threads.threads());
@@ -235,53 +247,83 @@ void pack_rows(const Plan& plan, const Item& item, int64_t first_input, int64_t 
   }
 }
 
-// Unpacks `count` panels of weights, `inputs` inputs of them.
+// Unpacks `count` panels of weights, `inputs` inputs of them, and prefetches as much.
 void unpack_weights(const Plan& plan, int64_t first_panel, int64_t count, int64_t first_input,
-                    int64_t inputs, std::byte* panels) {
+                    int64_t inputs, std::byte* panels, const std::byte* prefetch) {
   for (int64_t p = 0; p < count; ++p) {
     UnpackArgs args = panel_source(plan.call->layer->weight, first_panel + p);
     args.first = first_input;
     args.count = std::min(inputs, plan.call->layer->weight.inputs - first_input);
     args.panel = panels + p * plan.panel_bytes();
+    args.prefetch = prefetch;
+    if (prefetch != nullptr) {
+      prefetch += args.count * args.row_bytes / plan.call->layer->weight.inputs * kPanelRows;
+    }
     plan.unpack_w(args);
   }
 }
 
-void run_item(const Plan& plan, const Item& item, std::byte* scratch) {
-  std::byte* x_panels = scratch;
-  std::byte* w_panels = x_panels + plan.x_scratch_bytes();
-  float* acc = reinterpret_cast<float*>(w_panels + plan.w_scratch_bytes());
+// Accumulators of an item from a few rows: group by group of panels, each over all of K.
+void accumulate_direct(const Plan& plan, const Item& item, std::byte* w_panels, float* acc) {
+  const Weight& weight = plan.call->layer->weight;
   MultiplyArgs args{};
+  args.x_stride = plan.x_row_bytes / 4;
+  args.rows = item.rows;
   args.w = w_panels;
   args.w_panel_bytes = plan.panel_bytes();
   args.acc_stride = plan.acc_stride();
+  for (int64_t p = 0; p < item.panels; p += plan.group) {
+    args.panels = std::min(plan.group, item.panels - p);
+    args.acc = acc + p * kPanelRows;
+    const int64_t next = item.first_panel + p + args.panels;
+    const bool has_next = (next + args.panels) * kPanelRows <= weight.outputs;
+    const std::byte* prefetch = has_next ? panel_source(weight, next).codes : nullptr;
+    for (int64_t k = 0; k < plan.inputs; k += plan.chunk) {
+      args.inputs = std::min(plan.chunk, plan.inputs - k);
+      args.is_first = k == 0;
+      args.x = plan.x + k * 4;
+      unpack_weights(plan, item.first_panel + p, args.panels, k, args.inputs, w_panels, prefetch);
+      plan.multiply(args);
+      if (has_next) {
+        prefetch += args.panels * kPanelRows * plan.chunk * plan.w_row_bytes / weight.inputs;
+      }
+    }
+  }
+}
+
+// Accumulators of an item from packed rows: chunk by chunk of K, each over all panels.
+void accumulate_packed(const Plan& plan, const Item& item, std::byte* x_panels, std::byte* w_panels,
+                       float* acc) {
+  MultiplyArgs args{};
   args.x_input_stride = kPanelRows;
-  args.x_stride = plan.is_direct ? plan.x_row_bytes / 4 : 0;
+  args.w = w_panels;
+  args.w_panel_bytes = plan.panel_bytes();
+  args.acc_stride = plan.acc_stride();
   for (int64_t k = 0; k < plan.inputs; k += plan.chunk) {
     args.inputs = std::min(plan.chunk, plan.inputs - k);
     args.is_first = k == 0;
-    if (!plan.is_direct) {
-      pack_rows(plan, item, k, args.inputs, x_panels);
-    }
+    pack_rows(plan, item, k, args.inputs, x_panels);
     for (int64_t p = 0; p < item.panels; p += plan.group) {
       args.panels = std::min(plan.group, item.panels - p);
-      unpack_weights(plan, item.first_panel + p, args.panels, k, args.inputs, w_panels);
+      unpack_weights(plan, item.first_panel + p, args.panels, k, args.inputs, w_panels, nullptr);
       for (int64_t r = 0; r < item.rows; r += kPanelRows) {
         args.rows = std::min(kPanelRows, item.rows - r);
-        args.x = plan.is_direct ? plan.x + item.first_row * plan.x_row_bytes + k * 4
-                                : x_panels + r / kPanelRows * plan.panel_bytes();
+        args.x = x_panels + r / kPanelRows * plan.panel_bytes();
         args.acc = acc + r * args.acc_stride + p * kPanelRows;
         plan.multiply(args);
       }
     }
   }
+}
+
+void store_item(const Plan& plan, const Item& item, const float* acc) {
   const Weight& weight = plan.call->layer->weight;
   const std::byte* bias = plan.call->layer->bias;
   const int64_t first_output = item.first_panel * kPanelRows;
   const int64_t y_bytes = plan.call->out == DType::bf16 ? 2 : 4;
   StoreArgs store{};
   store.acc = acc;
-  store.acc_stride = args.acc_stride;
+  store.acc_stride = plan.acc_stride();
   store.rows = item.rows;
   store.outputs = std::min(item.panels * kPanelRows, weight.outputs - first_output);
   store.bias = bias == nullptr ? nullptr : bias + first_output * 2;
@@ -289,6 +331,18 @@ void run_item(const Plan& plan, const Item& item, std::byte* scratch) {
             (item.first_row * weight.outputs + first_output) * y_bytes;
   store.y_stride = weight.outputs;
   plan.store(store);
+}
+
+void run_item(const Plan& plan, const Item& item, std::byte* scratch) {
+  std::byte* x_panels = scratch;
+  std::byte* w_panels = x_panels + plan.x_scratch_bytes();
+  float* acc = reinterpret_cast<float*>(w_panels + plan.w_scratch_bytes());
+  if (plan.is_direct) {
+    accumulate_direct(plan, item, w_panels, acc);
+  } else {
+    accumulate_packed(plan, item, x_panels, w_panels, acc);
+  }
+  store_item(plan, item, acc);
 }
 
 }  // namespace

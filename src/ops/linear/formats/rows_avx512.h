@@ -21,7 +21,19 @@ static inline PanelRowPointers row_pointers(const UnpackArgs& args, int64_t byte
   for (int64_t r = 0; r < 16; ++r) {
     p.row[r] = args.codes + (r < args.rows ? r : args.rows - 1) * args.row_bytes + byte;
   }
+  __asm__ volatile("" : "+m"(p));  // in memory, not in vector registers to be taken apart again
   return p;
+}
+
+// Brings the next kBytes of args.prefetch into L2; `done` counts them.
+template <int64_t kBytes>
+static inline void prefetch_ahead(const UnpackArgs& args, int64_t done) {
+  if (args.prefetch != nullptr) {
+#pragma GCC unroll 16
+    for (int64_t line = 0; line < kBytes; line += 64) {
+      __builtin_prefetch(args.prefetch + done + line, 0, 2);
+    }
+  }
 }
 
 static inline __m128i load_16_bytes(const std::byte* from) {

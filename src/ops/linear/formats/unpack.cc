@@ -7,6 +7,7 @@ UnpackArgs rest_of(const UnpackArgs& args, int64_t done, int64_t panel_bytes_per
   rest.first += done;
   rest.count -= done;
   rest.panel = static_cast<std::byte*>(args.panel) + done * panel_bytes_per_input;
+  rest.prefetch = nullptr;
   return rest;
 }
 

@@ -27,6 +27,10 @@ struct UnpackArgs {
   int64_t first;            // first input, a multiple of 32
   int64_t count;            // inputs
   void* panel;              // 64-byte aligned
+  // Memory that will be unpacked soon, in address order: kernels ask for as many bytes of it as
+  // they read themselves. nullptr: nothing. Rows of one panel lie apart, so that the processor's
+  // own prefetcher is of little help when weights come from DRAM.
+  const std::byte* prefetch;
 };
 using UnpackFn = void (*)(const UnpackArgs&) noexcept;
 

@@ -14,6 +14,7 @@ void unpack_bf16_f32_avx2(const UnpackArgs& args) noexcept {
   float* panel = static_cast<float*>(args.panel);
   int64_t i = 0;
   for (; i + kStep <= args.count; i += kStep) {
+    prefetch_ahead<kStep * 2 * 16>(args, i * 2 * 16);
     for (int half = 0; half < 16; half += 8) {
       __m256i pairs[4];
       load_transposed_dwords(rows, half, i * 2, pairs);

@@ -18,6 +18,7 @@ void unpack_bf16_f32_avx512(const UnpackArgs& args) noexcept {
   float* panel = static_cast<float*>(args.panel);
   int64_t i = 0;
   for (; i + kStep <= args.count; i += kStep) {
+    prefetch_ahead<kStep * 2 * 16>(args, i * 2 * 16);
     __m512i pairs[4];
     load_transposed_dwords(rows, i * 2, pairs);
     for (int j = 0; j < 4; ++j) {
@@ -36,6 +37,7 @@ void unpack_bf16_pairs_avx512(const UnpackArgs& args) noexcept {
   std::byte* panel = static_cast<std::byte*>(args.panel);
   int64_t i = 0;
   for (; i + kStep <= args.count; i += kStep) {
+    prefetch_ahead<kStep * 2 * 16>(args, i * 2 * 16);
     __m512i pairs[4];
     load_transposed_dwords(rows, i * 2, pairs);
     for (int j = 0; j < 4; ++j) {

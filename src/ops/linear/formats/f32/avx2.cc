@@ -13,6 +13,7 @@ void unpack_f32_f32_avx2(const UnpackArgs& args) noexcept {
   float* panel = static_cast<float*>(args.panel);
   int64_t i = 0;
   for (; i + kStep <= args.count; i += kStep) {
+    prefetch_ahead<kStep * 4 * 16>(args, i * 4 * 16);
     for (int half = 0; half < 16; half += 8) {
       __m256i inputs[4];
       load_transposed_dwords(rows, half, i * 4, inputs);

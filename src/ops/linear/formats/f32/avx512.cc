@@ -13,6 +13,7 @@ void unpack_f32_f32_avx512(const UnpackArgs& args) noexcept {
   float* panel = static_cast<float*>(args.panel);
   int64_t i = 0;
   for (; i + kStep <= args.count; i += kStep) {
+    prefetch_ahead<kStep * 4 * 16>(args, i * 4 * 16);
     __m512i inputs[4];
     load_transposed_dwords(rows, i * 4, inputs);
     for (int j = 0; j < 4; ++j) {

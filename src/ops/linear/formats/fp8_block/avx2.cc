@@ -62,6 +62,7 @@ inline bool unpack_16(const PanelRowPointers& rows, int64_t byte, __m256 scale, 
                        codes_to_f16(_mm256_slli_epi16(codes[p], 8)));
     _mm256_store_si256(reinterpret_cast<__m256i*>(halves[2 * p + 1]), codes_to_f16(codes[p]));
   }
+  __asm__ volatile("" : "+m"(halves));
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) {
     float* to = panel + i * kPanelRows;
@@ -78,6 +79,7 @@ void unpack_fp8_block_f32_avx2(const UnpackArgs& args) noexcept {
   float* panel = static_cast<float*>(args.panel);
   int64_t i = 0;
   for (; i + kStep <= args.count; i += kStep) {
+    prefetch_ahead<kStep * 16>(args, i * 16);
     const uint8_t scale = static_cast<uint8_t>(args.scales[(args.first + i) / args.block]);
     const __m256 factor = _mm256_castsi256_ps(_mm256_set1_epi32((scale + kBias) << 23));
     if (scale > kLargestScale || !unpack_16(rows, i, factor, panel + i * kPanelRows)) {

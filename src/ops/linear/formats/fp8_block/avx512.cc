@@ -71,6 +71,7 @@ inline bool unpack_32(const PanelRowPointers& rows, int64_t byte, __m512 scale, 
     _mm512_store_si512(halves[p][0], codes_to_f16(_mm512_slli_epi16(codes[p], 8)));
     _mm512_store_si512(halves[p][1], codes_to_f16(codes[p]));
   }
+  __asm__ volatile("" : "+m"(halves));
 #pragma GCC unroll 2
   for (int h = 0; h < 2; ++h) {
 #pragma GCC unroll 8
@@ -90,6 +91,7 @@ inline void unpack(const UnpackArgs& args) {
   const PanelRowPointers rows = row_pointers(args, args.first);
   int64_t i = 0;
   for (; i + kStep <= args.count; i += kStep) {
+    prefetch_ahead<kStep * 16>(args, i * 16);
     const uint8_t scale = static_cast<uint8_t>(args.scales[(args.first + i) / args.block]);
     const __m512 factor = _mm512_castsi512_ps(_mm512_set1_epi32((scale + kBias) << 23));
     if (scale > kLargestScale || !unpack_32<kAsPairs>(rows, i, factor, args.panel, i / 2)) {

@@ -75,6 +75,7 @@ inline void unpack_groups(const UnpackArgs& args, int64_t groups, const float* s
   alignas(32) int8_t looked_up[2][256];
   float* panel = static_cast<float*>(args.panel);
   for (int64_t g = 0; g < groups; ++g) {
+    prefetch_ahead<256>(args, g * 256);
     look_up(rows, g * 16, looked_up[0], looked_up[1]);
     const __m256 scale_low = _mm256_load_ps(scales + g * 16);
     const __m256 scale_high = _mm256_load_ps(scales + g * 16 + 8);

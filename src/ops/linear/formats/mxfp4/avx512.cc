@@ -38,6 +38,7 @@ inline void unpack_groups(const UnpackArgs& args, int64_t groups, const uint8_t*
                     _mm512_set1_ps(0x1p-8f));
   const PanelRowPointers rows = row_pointers(args, args.first / 2);
   for (int64_t g = 0; g < groups; ++g) {
+    prefetch_ahead<256>(args, g * 256);
     const __m512i codes =
         _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(scales + g * 16)));
     const __m512 scale = _mm512_castsi512_ps(

@@ -1,0 +1,19 @@
+// The subcommands of the program. Each function adds one, with its options and what it does, to the
+// command line; errors of a command leave parse() as tessera::Error. A command that ends without an
+// error but with a status other than 0 stores it in `status`.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace tessera {
+
+void add_run_command(CLI::App& app, int& status);    // tessera run [PROMPT]
+void add_trace_command(CLI::App& app, int& status);  // tessera trace -o OUT
+void add_eval_command(CLI::App& app, int& status);   // tessera eval FILE.jsonl
+void add_image_command(CLI::App& app);               // tessera image plan FILE
+void add_bench_command(CLI::App& app);               // tessera bench machine
+void add_version_command(CLI::App& app);             // tessera version
+
+}  // namespace tessera

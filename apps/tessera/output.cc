@@ -1,0 +1,98 @@
+#include "output.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kBarCells = 30;
+constexpr auto kShowAfter = std::chrono::seconds(1);
+constexpr auto kRedrawEvery = std::chrono::milliseconds(100);
+
+// Whether all was written; EPIPE gives false, anything else throws.
+bool write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      if (errno == EPIPE) {
+        return false;
+      }
+      throw Error(ErrorCode::io, str_cat("standard output: ", strerror(errno)));
+    }
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string escape_controls(std::string_view text) {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string out;
+  for (const char c : text) {
+    const unsigned char byte = static_cast<unsigned char>(c);
+    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f) {
+      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    } else {
+      out.push_back(c);
+    }
+  }
+  return out;
+}
+
+Output::Output() : is_terminal_(isatty(STDOUT_FILENO) != 0) {}
+
+void Output::write(std::string_view text) {
+  if (!is_closed_) {
+    is_closed_ = !write_all(STDOUT_FILENO, text);
+  }
+}
+
+void Output::write_foreign(std::string_view text) {
+  if (is_terminal_) {
+    write(escape_controls(text));
+  } else {
+    write(text);
+  }
+}
+
+ProgressBar::ProgressBar(bool is_quiet)
+    : is_enabled_(!is_quiet && isatty(STDERR_FILENO) != 0), start_(Clock::now()) {}
+
+void ProgressBar::update(std::string_view stage, int64_t done, int64_t total) {
+  const Clock::time_point now = Clock::now();
+  if (stage != stage_) {
+    clear();
+    stage_ = stage;
+    start_ = now;
+  }
+  if (!is_enabled_ || total <= 0 || now - start_ < kShowAfter || now - drawn_ < kRedrawEvery) {
+    return;
+  }
+  drawn_ = now;
+  is_shown_ = true;
+  const int64_t cells = std::clamp<int64_t>(kBarCells * done / total, 0, kBarCells);
+  std::string line = str_cat("\r", stage_, " [");
+  line.append(static_cast<size_t>(cells), '#').append(static_cast<size_t>(kBarCells - cells), '.');
+  line += str_cat("] ", 100 * done / total, " %");
+  write_all(STDERR_FILENO, line);
+}
+
+void ProgressBar::clear() {
+  if (is_shown_) {
+    write_all(STDERR_FILENO, "\r\x1b[K");
+    is_shown_ = false;
+  }
+}
+
+}  // namespace tessera
