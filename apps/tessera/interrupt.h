@@ -8,8 +8,8 @@ namespace tessera {
 // Exit status of a command that Ctrl-C ended.
 constexpr int kInterrupted = 130;
 
-// SIGINT and SIGTERM set the flag; a second one ends the process at once. SIGPIPE is ignored: writing to
-// a closed pipe fails with EPIPE instead.
+// SIGINT and SIGTERM set the flag; a second one ends the process at once. SIGPIPE is ignored:
+// writing to a closed pipe fails with EPIPE instead.
 void install_signal_handlers();
 
 // Set by the handler; a command may set it too, to end its own work.

@@ -11,8 +11,10 @@
 namespace {
 
 int run_program(int argc, char** argv) {
-  CLI::App app("Tessera: an inference engine for DeepSeek-V4.1-Flash that proves itself against the reference",
-               "tessera");
+  CLI::App app(
+      "Tessera: an inference engine for DeepSeek-V4.1-Flash that proves itself against the "
+      "reference",
+      "tessera");
   int status = 0;
   app.require_subcommand(1);
   tessera::add_run_command(app, status);

@@ -8,14 +8,14 @@
 
 namespace tessera {
 
-// stdout. A closed pipe is no error: is_closed() becomes true, further text is dropped. Any other failure
-// (disk full) throws Error{io}.
+// stdout. A closed pipe is no error: is_closed() becomes true, further text is dropped. Any other
+// failure (disk full) throws Error{io}.
 class Output {
  public:
   Output();
   void write(std::string_view text);
-  // The same for text that a model or a file produced: on a terminal, control characters other than line
-  // feed and tab are shown as \xNN.
+  // The same for text that a model or a file produced: on a terminal, control characters other than
+  // line feed and tab are shown as \xNN.
   void write_foreign(std::string_view text);
   bool is_closed() const { return is_closed_; }
 

@@ -29,10 +29,12 @@ void set_level(const std::string& name) {
 }
 
 // The case that --case NAME or --case N (from 0) names.
-InputCase pick_case(std::vector<InputCase> cases, const std::string& file, const std::string& which) {
+InputCase pick_case(std::vector<InputCase> cases, const std::string& file,
+                    const std::string& which) {
   if (which.empty()) {
     if (cases.size() != 1) {
-      bad_option(str_cat(file, " has ", cases.size(), " cases; name one with --case NAME or --case N"));
+      bad_option(
+          str_cat(file, " has ", cases.size(), " cases; name one with --case NAME or --case N"));
     }
     return std::move(cases.front());
   }
@@ -68,15 +70,18 @@ Message user_message(const RequestArguments& a) {
 }  // namespace
 
 void add_model_options(CLI::App& command, ModelArguments& a) {
-  command.add_option("--model", a.model,
-                     "checkpoint folder, or org/name in the local Hugging Face cache (default: demo model)");
+  command.add_option(
+      "--model", a.model,
+      "checkpoint folder, or org/name in the local Hugging Face cache (default: demo model)");
   command.add_option("--threads", a.threads, "threads (default: what this process may use)");
   command.add_option("--context", a.context, "most tokens of a sequence");
   command.add_option("--log-level", a.log_level, "error, warning, info or debug");
   command.add_flag("--quiet", a.is_quiet, "no progress on the terminal");
   command.add_flag("--json", a.is_json, "print one JSON value");
-  command.add_option("--reference", a.reference,
-                     "parity with the reference: index-slot, image-token (docs/numerics.md)")
+  command
+      .add_option("--reference", a.reference,
+                  "parity with the reference: index-slot, image-token (docs/numerics.md)")
+      ->allow_extra_args(false)
       ->delimiter(',');
   command.add_option("--index-scores", a.index_scores, "bf16 (as the reference) or fp32");
   command.add_option("--encoding", a.encoding, "revision of the chat encoder: ref or ref-1017");
@@ -115,7 +120,9 @@ EngineOptions engine_options(const ModelArguments& a) {
 }
 
 void add_request_options(CLI::App& command, RequestArguments& a) {
-  command.add_option("--image", a.images, "picture file (PNG, JPEG); may be repeated, order is kept");
+  command.add_option("--image", a.images,
+                     "picture file (PNG, JPEG)
+      ->allow_extra_args(false); may be repeated, order is kept");
   command.add_option("--system", a.system, "system message");
   command.add_option("--think", a.think, "off, low, high, max or 1..100 (default: the model's)");
   command.add_option("--max-tokens", a.max_tokens, "most tokens of the answer");
@@ -123,8 +130,9 @@ void add_request_options(CLI::App& command, RequestArguments& a) {
   command.add_option("--top-p", a.top_p, "sample from the smallest set of tokens with this mass");
   command.add_option("--seed", a.seed, "seed of the sampler (default: drawn and reported)");
   command.add_flag("--ignore-eos", a.ignores_eos, "go on after the end token");
-  command.add_option("--input", a.input,
-                     "FILE.json: messages or cases; other files: text with <image>path</image> tags");
+  command.add_option(
+      "--input", a.input,
+      "FILE.json: messages or cases; other files: text with <image>path</image> tags");
   command.add_option("--case", a.input_case, "case of the input file, by name or number");
   command.add_option("PROMPT", a.prompt, "what to ask");
 }
@@ -154,7 +162,8 @@ Request make_request(const RequestArguments& a) {
   } else if (!a.think.empty()) {
     const std::optional<int> effort = parse_effort_level(a.think);
     if (!effort.has_value()) {
-      bad_option(str_cat("--think ", a.think, ": expected off, low, high, max or a number from 1 to 100"));
+      bad_option(
+          str_cat("--think ", a.think, ": expected off, low, high, max or a number from 1 to 100"));
     }
     request.is_thinking = true;
     request.effort = *effort;

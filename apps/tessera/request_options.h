@@ -44,8 +44,8 @@ struct RequestArguments {
   std::string prompt;
 };
 void add_request_options(CLI::App& command, RequestArguments& arguments);
-// The one request of the arguments: from --input (and --case) or from PROMPT and --image. Without --seed
-// one is drawn.
+// The one request of the arguments: from --input (and --case) or from PROMPT and --image. Without
+// --seed one is drawn.
 Request make_request(const RequestArguments& arguments);
 
 }  // namespace tessera

@@ -28,9 +28,9 @@ void print_version(bool is_json) {
     return;
   }
   out.write(str_cat("tessera ", TESSERA_VERSION, " (commit ", TESSERA_COMMIT, ")\n",           //
-                    "compiler   ", TESSERA_COMPILER, "\n",                                      //
-                    "libraries  ", TESSERA_LIBRARIES, "\n",                                     //
-                    "processor  ", cpu_model_name(), ", ", available_threads(), " threads\n",   //
+                    "compiler   ", TESSERA_COMPILER, "\n",                                     //
+                    "libraries  ", TESSERA_LIBRARIES, "\n",                                    //
+                    "processor  ", cpu_model_name(), ", ", available_threads(), " threads\n",  //
                     "kernels    ", isa_name(active_isa()), "\n"));
 }
 

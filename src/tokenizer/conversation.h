@@ -61,7 +61,8 @@ struct Message {
   bool is_open = false;  // assistant: no end-of-sentence token, generation continues it (wo_eos)
 };
 
-// Revisions of DeepSeek's reference encoder. ref_1017: turns of tool results alone do not count as the last user turn.
+// Revisions of DeepSeek's reference encoder. ref_1017: turns of tool results alone do not count as
+// the last user turn.
 enum class EncodingRevision { ref, ref_1017 };
 
 }  // namespace tessera

@@ -80,7 +80,7 @@ void SymbolMap::fill_blocks(const std::vector<Stretch>& stretches) {
     Block& block = blocks_.emplace_back();
     size_t stretch = at;
     for (uint32_t i = 0; i < 256; ++i) {
-      stretch += stretches[stretch + 1].first <= first + i ? 1 : 0;
+      stretch += stretches[stretch + 1].first <= first + i ? size_t{1} : size_t{0};
       block[i] = stretches[stretch].symbol;
     }
   }

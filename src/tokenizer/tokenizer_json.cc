@@ -307,17 +307,22 @@ std::vector<BytePairEncoder::Merge> read_merges(const Node& list, const Vocabula
   const size_t count = list.value->items().size();
   std::vector<BytePairEncoder::Merge> merges;
   merges.reserve(count);
-  std::vector<uint64_t> pairs;
-  pairs.reserve(count);
+  // The last merge that makes a token, and the one before that makes the same: equal pairs do.
+  constexpr size_t kNone = SIZE_MAX;
+  std::vector<size_t> last_of(static_cast<size_t>(tokens.size()), kNone);
+  std::vector<size_t> before(count, kNone);
   std::string joined;
   for (size_t i = 0; i < count; ++i) {
-    merges.push_back(read_merge(list, i, tokens, joined));
-    pairs.push_back(static_cast<uint64_t>(merges.back().left) << 32 |
-                    static_cast<uint64_t>(merges.back().right));
-  }
-  std::sort(pairs.begin(), pairs.end());
-  if (std::adjacent_find(pairs.begin(), pairs.end()) != pairs.end()) {
-    fail(list, "a list without repeated pairs");
+    const BytePairEncoder::Merge merge = read_merge(list, i, tokens, joined);
+    size_t& last = last_of[static_cast<size_t>(merge.merged)];
+    for (size_t other = last; other != kNone; other = before[other]) {
+      if (merges[other].left == merge.left) {
+        fail(list.item(i), "a pair that does not repeat an earlier one");
+      }
+    }
+    before[i] = last;
+    last = i;
+    merges.push_back(merge);
   }
   return merges;
 }

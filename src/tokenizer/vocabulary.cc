@@ -5,34 +5,44 @@
 #include <functional>
 
 namespace tessera {
+namespace {
+
+uint64_t hash_of(std::string_view text) { return std::hash<std::string_view>()(text); }
+
+uint32_t upper_half(uint64_t hash) { return static_cast<uint32_t>(hash >> 32); }
+
+}  // namespace
 
 Vocabulary::Vocabulary(size_t tokens) {
   texts_.reserve(tokens);
-  slots_.assign(std::bit_ceil(std::max<size_t>(16, tokens * 2)), -1);
+  slots_.resize(std::bit_ceil(std::max<size_t>(16, tokens * 2)));
 }
 
-// The slot that holds `text`, or the free one where it belongs.
-size_t Vocabulary::slot(std::string_view wanted) const {
+// The slot that holds `wanted`, or the free one where it belongs.
+size_t Vocabulary::slot(std::string_view wanted, uint64_t hash) const {
   const size_t mask = slots_.size() - 1;
-  size_t index = std::hash<std::string_view>()(wanted) & mask;
-  while (slots_[index] >= 0 && text(slots_[index]) != wanted) {
+  size_t index = hash & mask;
+  while (slots_[index].id >= 0 &&
+         (slots_[index].hash != upper_half(hash) || text(slots_[index].id) != wanted)) {
     index = (index + 1) & mask;
   }
   return index;
 }
 
 void Vocabulary::grow() {
-  slots_.assign(slots_.size() * 2, -1);
+  slots_.assign(slots_.size() * 2, {});
   for (int32_t id = 0; id < size(); ++id) {
     if (contains(id)) {
-      slots_[slot(text(id))] = id;
+      const uint64_t hash = hash_of(text(id));
+      slots_[slot(text(id), hash)] = {upper_half(hash), id};
     }
   }
 }
 
 bool Vocabulary::add(int32_t id, std::string_view text) {
-  const size_t index = slot(text);
-  if (slots_[index] >= 0 || contains(id)) {
+  const uint64_t hash = hash_of(text);
+  Slot& place = slots_[slot(text, hash)];
+  if (place.id >= 0 || contains(id)) {
     return false;
   }
   if (id >= size()) {
@@ -40,7 +50,7 @@ bool Vocabulary::add(int32_t id, std::string_view text) {
   }
   texts_[static_cast<size_t>(id)] = {pool_.size(), static_cast<uint32_t>(text.size())};
   pool_.append(text);
-  slots_[index] = id;
+  place = {upper_half(hash), id};
   if (++count_ * 2 > slots_.size()) {
     grow();
   }
@@ -48,7 +58,7 @@ bool Vocabulary::add(int32_t id, std::string_view text) {
 }
 
 std::optional<int32_t> Vocabulary::find(std::string_view text) const {
-  const int32_t id = slots_[slot(text)];
+  const int32_t id = slots_[slot(text, hash_of(text))].id;
   return id < 0 ? std::nullopt : std::optional<int32_t>(id);
 }
 

@@ -33,12 +33,17 @@ class Vocabulary {
     uint32_t size = kAbsent;
   };
 
-  size_t slot(std::string_view text) const;
+  struct Slot {
+    uint32_t hash = 0;  // the upper half, so that most strings are told apart without a look
+    int32_t id = -1;    // -1: free
+  };
+
+  size_t slot(std::string_view text, uint64_t hash) const;
   void grow();
 
   std::string pool_;  // all strings
   std::vector<Place> texts_;
-  std::vector<int32_t> slots_;  // open addressing by hash, at most half full; -1: free
+  std::vector<Slot> slots_;  // open addressing by the lower half of the hash, at most half full
   size_t count_ = 0;
 };
 

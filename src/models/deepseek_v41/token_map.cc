@@ -2,13 +2,14 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <string>
-#include <unordered_map>
 
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "tokenizer/unicode.h"
 #include "tokenizer/utf8.h"
+#include "tokenizer/vocabulary.h"
 
 namespace tessera::deepseek_v41 {
 namespace {
@@ -23,8 +24,16 @@ bool is_mark(uint32_t c) {
          category == UTF8PROC_CATEGORY_ME;
 }
 
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
 // NFKC and then NFD, which together are NFKD. `text` is valid UTF-8.
 std::vector<uint32_t> decompose(std::string_view text) {
+  if (is_ascii(text)) {
+    return {text.begin(), text.end()};
+  }
   // One code point decomposes to at most 18; longer results are asked for again.
   std::vector<utf8proc_int32_t> buffer(text.size() * 18);
   const utf8proc_ssize_t count =
@@ -88,14 +97,17 @@ std::string key_of(const Tokenizer& tokenizer, int32_t id) {
 TokenMap make_token_map(const Tokenizer& tokenizer) {
   TokenMap map;
   map.classes.reserve(static_cast<size_t>(tokenizer.size()));
-  std::unordered_map<std::string, int32_t> known;
-  known.reserve(static_cast<size_t>(tokenizer.size()));
+  Vocabulary keys(static_cast<size_t>(tokenizer.size()));
   for (int32_t id = 0; id < tokenizer.size(); ++id) {
-    const auto [entry, is_new] =
-        known.try_emplace(key_of(tokenizer, id), static_cast<int32_t>(known.size()));
-    map.classes.push_back(entry->second);
+    const std::string key = key_of(tokenizer, id);
+    std::optional<int32_t> number = keys.find(key);
+    if (!number) {
+      number = keys.size();
+      keys.add(*number, key);
+    }
+    map.classes.push_back(*number);
   }
-  map.class_count = static_cast<int64_t>(known.size());
+  map.class_count = keys.size();
   return map;
 }
 

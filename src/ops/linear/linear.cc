@@ -24,7 +24,7 @@ constexpr int64_t kLargestItem = 16;  // panels of one item
 // prefetched into L2: two groups must fit there.
 constexpr int64_t kDirectRows = 4;
 constexpr int64_t kLargestDirectGroup = 4;
-constexpr int64_t kDirectGroupBytes = 256 << 10;
+constexpr int64_t kDirectGroupBytes = 512 << 10;
 constexpr int64_t kDirectChunkBytes = 32 << 10;  // of a group of panels: L1
 // Weight elements to unpack, one row costing an eighth of the unpacking: below some microseconds of
 // it an item is not worth a thread.
@@ -263,6 +263,14 @@ void unpack_weights(const Plan& plan, int64_t first_panel, int64_t count, int64_
   }
 }
 
+// MXFP4 has a scale for every 16 bytes of codes, in memory of its own.
+void prefetch_scales(const Weight& weight, int64_t panel, int64_t panels) {
+  const UnpackArgs source = panel_source(weight, panel);
+  for (int64_t at = 0; at < source.scale_row_bytes * panels * kPanelRows; at += 64) {
+    __builtin_prefetch(source.scales + at, 0, 2);
+  }
+}
+
 // Accumulators of an item from a few rows: group by group of panels, each over all of K.
 void accumulate_direct(const Plan& plan, const Item& item, std::byte* w_panels, float* acc) {
   const Weight& weight = plan.call->layer->weight;
@@ -278,6 +286,9 @@ void accumulate_direct(const Plan& plan, const Item& item, std::byte* w_panels, 
     const int64_t next = item.first_panel + p + args.panels;
     const bool has_next = (next + args.panels) * kPanelRows <= weight.outputs;
     const std::byte* prefetch = has_next ? panel_source(weight, next).codes : nullptr;
+    if (has_next) {
+      prefetch_scales(weight, next, args.panels);
+    }
     for (int64_t k = 0; k < plan.inputs; k += plan.chunk) {
       args.inputs = std::min(plan.chunk, plan.inputs - k);
       args.is_first = k == 0;

@@ -103,13 +103,13 @@ constexpr BlockFn kPacked[kBlockRows] = {multiply_block<1, 1, kWalk>, multiply_b
                                          multiply_block<3, 1, kWalk>, multiply_block<4, 1, kWalk>,
                                          multiply_block<5, 1, kWalk>, multiply_block<6, 1, kWalk>};
 // A few rows: as many panels at once as keep about eight chains of multiply-adds going.
-constexpr BlockFn kDirectMany[4] = {
-    multiply_block<1, 4, Walk::direct>, multiply_block<2, 2, Walk::direct>,
-    multiply_block<3, 1, Walk::direct>, multiply_block<4, 1, Walk::direct>};
 constexpr int64_t kDirectPanels[4] = {4, 2, 1, 1};
-constexpr BlockFn kDirectOne[4] = {
-    multiply_block<1, 1, Walk::direct>, multiply_block<2, 1, Walk::direct>,
-    multiply_block<3, 1, Walk::direct>, multiply_block<4, 1, Walk::direct>};
+constexpr BlockFn kDirect[4][4] = {
+    {multiply_block<1, 1, Walk::direct>, multiply_block<1, 2, Walk::direct>,
+     multiply_block<1, 3, Walk::direct>, multiply_block<1, 4, Walk::direct>},
+    {multiply_block<2, 1, Walk::direct>, multiply_block<2, 2, Walk::direct>, nullptr, nullptr},
+    {multiply_block<3, 1, Walk::direct>, nullptr, nullptr, nullptr},
+    {multiply_block<4, 1, Walk::direct>, nullptr, nullptr, nullptr}};
 
 template <Walk kWalk>
 inline void multiply_packed(const MultiplyArgs& args) {
@@ -130,12 +130,9 @@ inline void multiply_packed(const MultiplyArgs& args) {
 void multiply_f32_avx2(const MultiplyArgs& args) noexcept {
   if (args.x_stride > 0) {
     const int64_t step = kDirectPanels[args.rows - 1];
-    int64_t p = 0;
-    for (; p + step <= args.panels; p += step) {
-      kDirectMany[args.rows - 1](args, 0, p);
-    }
-    for (; p < args.panels; ++p) {
-      kDirectOne[args.rows - 1](args, 0, p);
+    for (int64_t p = 0; p < args.panels; p += step) {
+      const int64_t left = args.panels - p;
+      kDirect[args.rows - 1][(left < step ? left : step) - 1](args, 0, p);
     }
     return;
   }

@@ -200,12 +200,10 @@ void multiply_f32_avx512(const MultiplyArgs& args) noexcept {
     multiply_packed(args, kPacked<2, Walk::packed>, kPacked<1, Walk::packed>);
     return;
   }
-  int64_t p = 0;
-  for (; p + 4 <= args.panels; p += 4) {
-    kDirect<4>[args.rows - 1](args, 0, p);
-  }
-  for (; p < args.panels; ++p) {
-    kDirect<1>[args.rows - 1](args, 0, p);
+  static constexpr const BlockFn* kByPanels[4] = {kDirect<1>, kDirect<2>, kDirect<3>, kDirect<4>};
+  for (int64_t p = 0; p < args.panels; p += 4) {
+    const int64_t left = args.panels - p;
+    kByPanels[(left < 4 ? left : 4) - 1][args.rows - 1](args, 0, p);
   }
 }
 

@@ -11,18 +11,44 @@
 
 namespace tessera::kernels {
 
-// Pointers to column `byte` of the 16 rows; rows that do not exist repeat the last one.
+// Where the 16 rows begin; rows that do not exist repeat the last one.
 struct PanelRowPointers {
   const std::byte* row[16];
 };
 
-static inline PanelRowPointers row_pointers(const UnpackArgs& args, int64_t byte) {
+static inline PanelRowPointers row_pointers(const std::byte* first, int64_t row_bytes,
+                                            int64_t rows) {
   PanelRowPointers p;
   for (int64_t r = 0; r < 16; ++r) {
-    p.row[r] = args.codes + (r < args.rows ? r : args.rows - 1) * args.row_bytes + byte;
+    p.row[r] = first + (r < rows ? r : rows - 1) * row_bytes;
   }
   __asm__ volatile("" : "+m"(p));  // in memory, not in vector registers to be taken apart again
   return p;
+}
+
+// 64 bytes of every row, copied before they are taken apart: rows whose distance is a multiple of
+// 4 KiB fall into one set of L1 and would evict each other between two looks at a line.
+constexpr int64_t kBlockBytes = 64;
+struct PanelBlock {
+  alignas(64) std::byte row[16][kBlockBytes];
+};
+
+static inline void copy_block(const PanelRowPointers& p, int64_t byte, PanelBlock& block) {
+#pragma GCC unroll 16
+  for (int r = 0; r < 16; ++r) {
+    const __m256i* from = reinterpret_cast<const __m256i*>(p.row[r] + byte);
+    __m256i* to = reinterpret_cast<__m256i*>(block.row[r]);
+    _mm256_store_si256(to, _mm256_loadu_si256(from));
+    _mm256_store_si256(to + 1, _mm256_loadu_si256(from + 1));
+  }
+}
+
+// The last bytes of the rows, fewer than 64.
+static inline void copy_part(const PanelRowPointers& p, int64_t byte, int64_t bytes,
+                             PanelBlock& block) {
+  for (int r = 0; r < 16; ++r) {
+    __builtin_memcpy(block.row[r], p.row[r] + byte, static_cast<size_t>(bytes));
+  }
 }
 
 // Brings the next kBytes of args.prefetch into L2; `done` counts them.
@@ -44,9 +70,9 @@ static inline __m256i load_two_rows(const std::byte* low, const std::byte* high)
 }
 
 // out[j] = dword j (of the four at `byte`) of rows first..first+7, in row order.
-static inline void load_transposed_dwords(const PanelRowPointers& p, int first, int64_t byte,
+static inline void load_transposed_dwords(const PanelBlock& block, int first, int byte,
                                           __m256i out[4]) {
-  const std::byte* const* row = p.row + first;
+  const std::byte(*row)[kBlockBytes] = block.row + first;
   const __m256i y0 = load_two_rows(row[0] + byte, row[4] + byte);
   const __m256i y1 = load_two_rows(row[1] + byte, row[5] + byte);
   const __m256i y2 = load_two_rows(row[2] + byte, row[6] + byte);
@@ -59,6 +85,34 @@ static inline void load_transposed_dwords(const PanelRowPointers& p, int first, 
   out[1] = _mm256_unpackhi_epi64(low01, low23);
   out[2] = _mm256_unpacklo_epi64(high01, high23);
   out[3] = _mm256_unpackhi_epi64(high01, high23);
+}
+
+// Runs over all inputs of args: unpack_block(block, done, inputs) for every 64 bytes of the rows,
+// `inputs` a multiple of kStep; what is left below kStep goes to the reference. kInputsPerBlock are
+// in 64 bytes, kPanelBytes is the panel's size per input.
+template <int64_t kInputsPerBlock, int64_t kStep, int64_t kPanelBytes, typename UnpackBlock>
+static inline void unpack_blocks(const UnpackArgs& args, UnpackFn reference,
+                                 const UnpackBlock& unpack_block) {
+  const std::byte* codes = args.codes + args.first * kBlockBytes / kInputsPerBlock;
+  const PanelRowPointers rows = row_pointers(codes, args.row_bytes, args.rows);
+  PanelBlock block;
+  int64_t done = 0;
+  for (; done + kInputsPerBlock <= args.count; done += kInputsPerBlock) {
+    const int64_t byte = done * kBlockBytes / kInputsPerBlock;
+    prefetch_ahead<16 * kBlockBytes>(args, byte * 16);
+    copy_block(rows, byte, block);
+    unpack_block(block, done, kInputsPerBlock);
+  }
+  const int64_t left = (args.count - done) / kStep * kStep;
+  if (left > 0) {
+    copy_part(rows, done * kBlockBytes / kInputsPerBlock, left * kBlockBytes / kInputsPerBlock,
+              block);
+    unpack_block(block, done, left);
+    done += left;
+  }
+  if (done < args.count) {
+    reference(rest_of(args, done, kPanelBytes));
+  }
 }
 
 }  // namespace tessera::kernels

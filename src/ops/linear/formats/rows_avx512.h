@@ -11,18 +11,41 @@
 
 namespace tessera::kernels {
 
-// Pointers to column `byte` of the 16 rows; rows that do not exist repeat the last one.
+// Where the 16 rows begin; rows that do not exist repeat the last one.
 struct PanelRowPointers {
   const std::byte* row[16];
 };
 
-static inline PanelRowPointers row_pointers(const UnpackArgs& args, int64_t byte) {
+static inline PanelRowPointers row_pointers(const std::byte* first, int64_t row_bytes,
+                                            int64_t rows) {
   PanelRowPointers p;
   for (int64_t r = 0; r < 16; ++r) {
-    p.row[r] = args.codes + (r < args.rows ? r : args.rows - 1) * args.row_bytes + byte;
+    p.row[r] = first + (r < rows ? r : rows - 1) * row_bytes;
   }
   __asm__ volatile("" : "+m"(p));  // in memory, not in vector registers to be taken apart again
   return p;
+}
+
+// 64 bytes of every row, copied before they are taken apart: rows whose distance is a multiple of
+// 4 KiB fall into one set of L1 and would evict each other between two looks at a line.
+constexpr int64_t kBlockBytes = 64;
+struct PanelBlock {
+  alignas(64) std::byte row[16][kBlockBytes];
+};
+
+static inline void copy_block(const PanelRowPointers& p, int64_t byte, PanelBlock& block) {
+#pragma GCC unroll 16
+  for (int r = 0; r < 16; ++r) {
+    _mm512_store_si512(block.row[r], _mm512_loadu_si512(p.row[r] + byte));
+  }
+}
+
+// The last bytes of the rows, fewer than 64.
+static inline void copy_part(const PanelRowPointers& p, int64_t byte, int64_t bytes,
+                             PanelBlock& block) {
+  for (int r = 0; r < 16; ++r) {
+    __builtin_memcpy(block.row[r], p.row[r] + byte, static_cast<size_t>(bytes));
+  }
 }
 
 // Brings the next kBytes of args.prefetch into L2; `done` counts them.
@@ -41,19 +64,19 @@ static inline __m128i load_16_bytes(const std::byte* from) {
 }
 
 // 16 bytes of rows i, i+4, i+8, i+12 as the four 128-bit lanes.
-static inline __m512i load_every_fourth(const PanelRowPointers& p, int i, int64_t byte) {
-  __m512i z = _mm512_castsi128_si512(load_16_bytes(p.row[i] + byte));
-  z = _mm512_inserti32x4(z, load_16_bytes(p.row[i + 4] + byte), 1);
-  z = _mm512_inserti32x4(z, load_16_bytes(p.row[i + 8] + byte), 2);
-  return _mm512_inserti32x4(z, load_16_bytes(p.row[i + 12] + byte), 3);
+static inline __m512i load_every_fourth(const PanelBlock& block, int i, int byte) {
+  __m512i z = _mm512_castsi128_si512(load_16_bytes(block.row[i] + byte));
+  z = _mm512_inserti32x4(z, load_16_bytes(block.row[i + 4] + byte), 1);
+  z = _mm512_inserti32x4(z, load_16_bytes(block.row[i + 8] + byte), 2);
+  return _mm512_inserti32x4(z, load_16_bytes(block.row[i + 12] + byte), 3);
 }
 
 // out[j] = dword j (of the four at `byte`) of all 16 rows, in row order.
-static inline void load_transposed_dwords(const PanelRowPointers& p, int64_t byte, __m512i out[4]) {
-  const __m512i z0 = load_every_fourth(p, 0, byte);
-  const __m512i z1 = load_every_fourth(p, 1, byte);
-  const __m512i z2 = load_every_fourth(p, 2, byte);
-  const __m512i z3 = load_every_fourth(p, 3, byte);
+static inline void load_transposed_dwords(const PanelBlock& block, int byte, __m512i out[4]) {
+  const __m512i z0 = load_every_fourth(block, 0, byte);
+  const __m512i z1 = load_every_fourth(block, 1, byte);
+  const __m512i z2 = load_every_fourth(block, 2, byte);
+  const __m512i z3 = load_every_fourth(block, 3, byte);
   const __m512i low01 = _mm512_unpacklo_epi32(z0, z1);
   const __m512i low23 = _mm512_unpacklo_epi32(z2, z3);
   const __m512i high01 = _mm512_unpackhi_epi32(z0, z1);
@@ -75,6 +98,34 @@ static inline void store_pair(void* panel, int64_t pair, __m512 even, __m512 odd
     float* f = static_cast<float*>(panel) + pair * 32;
     _mm512_store_ps(f, even);
     _mm512_store_ps(f + 16, odd);
+  }
+}
+
+// Runs over all inputs of args: unpack_block(block, done, inputs) for every 64 bytes of the rows,
+// `inputs` a multiple of kStep; what is left below kStep goes to the reference. kInputsPerBlock are
+// in 64 bytes, kPanelBytes is the panel's size per input.
+template <int64_t kInputsPerBlock, int64_t kStep, int64_t kPanelBytes, typename UnpackBlock>
+static inline void unpack_blocks(const UnpackArgs& args, UnpackFn reference,
+                                 const UnpackBlock& unpack_block) {
+  const std::byte* codes = args.codes + args.first * kBlockBytes / kInputsPerBlock;
+  const PanelRowPointers rows = row_pointers(codes, args.row_bytes, args.rows);
+  PanelBlock block;
+  int64_t done = 0;
+  for (; done + kInputsPerBlock <= args.count; done += kInputsPerBlock) {
+    const int64_t byte = done * kBlockBytes / kInputsPerBlock;
+    prefetch_ahead<16 * kBlockBytes>(args, byte * 16);
+    copy_block(rows, byte, block);
+    unpack_block(block, done, kInputsPerBlock);
+  }
+  const int64_t left = (args.count - done) / kStep * kStep;
+  if (left > 0) {
+    copy_part(rows, done * kBlockBytes / kInputsPerBlock, left * kBlockBytes / kInputsPerBlock,
+              block);
+    unpack_block(block, done, left);
+    done += left;
+  }
+  if (done < args.count) {
+    reference(rest_of(args, done, kPanelBytes));
   }
 }
 

@@ -8,27 +8,25 @@
 namespace tessera::kernels {
 
 void unpack_bf16_f32_avx2(const UnpackArgs& args) noexcept {
+  constexpr int64_t kInputsPerBlock = 32;
   constexpr int64_t kStep = 8;  // inputs in 16 bytes
-  const PanelRowPointers rows = row_pointers(args, args.first * 2);
   const __m256i high_half = _mm256_set1_epi32(static_cast<int>(0xffff0000U));
   float* panel = static_cast<float*>(args.panel);
-  int64_t i = 0;
-  for (; i + kStep <= args.count; i += kStep) {
-    prefetch_ahead<kStep * 2 * 16>(args, i * 2 * 16);
-    for (int half = 0; half < 16; half += 8) {
-      __m256i pairs[4];
-      load_transposed_dwords(rows, half, i * 2, pairs);
-      for (int j = 0; j < 4; ++j) {
-        float* to = panel + (i + 2 * j) * kPanelRows + half;
-        _mm256_store_ps(to, _mm256_castsi256_ps(_mm256_slli_epi32(pairs[j], 16)));
-        _mm256_store_ps(to + kPanelRows,
-                        _mm256_castsi256_ps(_mm256_and_si256(pairs[j], high_half)));
-      }
-    }
-  }
-  if (i < args.count) {
-    unpack_bf16_f32_reference(rest_of(args, i, kF32PanelBytes));
-  }
+  unpack_blocks<kInputsPerBlock, kStep, kF32PanelBytes>(
+      args, unpack_bf16_f32_reference, [=](const PanelBlock& block, int64_t done, int64_t inputs) {
+        for (int64_t i = 0; i < inputs; i += kStep) {
+          for (int half = 0; half < 16; half += 8) {
+            __m256i pairs[4];
+            load_transposed_dwords(block, half, static_cast<int>(i * 2), pairs);
+            for (int j = 0; j < 4; ++j) {
+              float* to = panel + (done + i + 2 * j) * kPanelRows + half;
+              _mm256_store_ps(to, _mm256_castsi256_ps(_mm256_slli_epi32(pairs[j], 16)));
+              _mm256_store_ps(to + kPanelRows,
+                              _mm256_castsi256_ps(_mm256_and_si256(pairs[j], high_half)));
+            }
+          }
+        }
+      });
 }
 
 }  // namespace tessera::kernels

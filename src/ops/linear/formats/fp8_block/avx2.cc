@@ -8,6 +8,7 @@
 namespace tessera::kernels {
 namespace {
 
+constexpr int64_t kInputsPerBlock = 64;
 constexpr int64_t kStep = 16;  // inputs in 16 bytes; never crosses a scale
 // An E4M3 code moved into an f16 keeps its fields, f16's exponent bias is 8 larger, and the f16
 // conversion honours subnormals whatever the thread's modes: value = f16 * 2^8.
@@ -15,11 +16,11 @@ constexpr int kBias = 8;
 constexpr uint8_t kLargestScale = 254 - kBias;
 
 // out[p]: the 16-bit pair of codes (2p, 2p+1) of rows 0..15. Returns false when a code is NaN.
-inline bool load_code_pairs(const PanelRowPointers& rows, int64_t byte, __m256i out[8]) {
+inline bool load_code_pairs(const PanelBlock& block, int byte, __m256i out[8]) {
   __m256i y[8], u[8];
   __m256i largest = _mm256_setzero_si256();
   for (int i = 0; i < 8; ++i) {
-    y[i] = load_two_rows(rows.row[i] + byte, rows.row[i + 8] + byte);
+    y[i] = load_two_rows(block.row[i] + byte, block.row[i + 8] + byte);
     largest = _mm256_max_epu8(largest, _mm256_and_si256(y[i], _mm256_set1_epi8(0x7f)));
   }
   for (int i = 0; i < 4; ++i) {
@@ -51,9 +52,9 @@ inline __m256 load_f16(const uint16_t* from) {
 }
 
 // 16 inputs from `byte` on. False, with nothing written, when a code is NaN.
-inline bool unpack_16(const PanelRowPointers& rows, int64_t byte, __m256 scale, float* panel) {
+inline bool unpack_16(const PanelBlock& block, int byte, __m256 scale, float* panel) {
   __m256i codes[8];
-  if (!load_code_pairs(rows, byte, codes)) {
+  if (!load_code_pairs(block, byte, codes)) {
     return false;
   }
   alignas(32) uint16_t halves[16][16];  // [input][16 rows]
@@ -75,22 +76,23 @@ inline bool unpack_16(const PanelRowPointers& rows, int64_t byte, __m256 scale, 
 }  // namespace
 
 void unpack_fp8_block_f32_avx2(const UnpackArgs& args) noexcept {
-  const PanelRowPointers rows = row_pointers(args, args.first);
   float* panel = static_cast<float*>(args.panel);
-  int64_t i = 0;
-  for (; i + kStep <= args.count; i += kStep) {
-    prefetch_ahead<kStep * 16>(args, i * 16);
-    const uint8_t scale = static_cast<uint8_t>(args.scales[(args.first + i) / args.block]);
-    const __m256 factor = _mm256_castsi256_ps(_mm256_set1_epi32((scale + kBias) << 23));
-    if (scale > kLargestScale || !unpack_16(rows, i, factor, panel + i * kPanelRows)) {
-      UnpackArgs part = rest_of(args, i, kF32PanelBytes);
-      part.count = kStep;
-      unpack_fp8_block_f32_reference(part);
-    }
-  }
-  if (i < args.count) {
-    unpack_fp8_block_f32_reference(rest_of(args, i, kF32PanelBytes));
-  }
+  unpack_blocks<kInputsPerBlock, kStep, kF32PanelBytes>(
+      args, unpack_fp8_block_f32_reference,
+      [&args, panel](const PanelBlock& block, int64_t done, int64_t inputs) {
+        for (int64_t i = 0; i < inputs; i += kStep) {
+          const int64_t input = done + i;
+          const uint8_t scale =
+              static_cast<uint8_t>(args.scales[(args.first + input) / args.block]);
+          const __m256 factor = _mm256_castsi256_ps(_mm256_set1_epi32((scale + kBias) << 23));
+          if (scale > kLargestScale ||
+              !unpack_16(block, static_cast<int>(i), factor, panel + input * kPanelRows)) {
+            UnpackArgs part = rest_of(args, input, kF32PanelBytes);
+            part.count = kStep;
+            unpack_fp8_block_f32_reference(part);
+          }
+        }
+      });
 }
 
 }  // namespace tessera::kernels

@@ -8,6 +8,7 @@
 namespace tessera::kernels {
 namespace {
 
+constexpr int64_t kInputsPerBlock = 64;
 constexpr int64_t kStep = 32;  // inputs in 32 bytes; never crosses a scale
 // An E4M3 code moved into an f16 keeps its fields, f16's exponent bias is 8 larger, and the f16
 // conversion honours subnormals whatever the thread's modes: value = f16 * 2^8.
@@ -16,12 +17,12 @@ constexpr uint8_t kLargestScale = 254 - kBias;
 
 // out[p]: the 16-bit pair of codes (2p, 2p+1) of rows 0..15 in the low half, of the pair
 // (16+2p, 17+2p) in the high half. Returns false when a code is NaN.
-inline bool load_code_pairs(const PanelRowPointers& rows, int64_t byte, __m512i out[8]) {
+inline bool load_code_pairs(const PanelBlock& block, int byte, __m512i out[8]) {
   __m512i z[8], u[8];
   __m512i largest = _mm512_setzero_si512();
   for (int i = 0; i < 8; ++i) {
-    const std::byte* upper = rows.row[i] + byte;
-    const std::byte* lower = rows.row[i + 8] + byte;
+    const std::byte* upper = block.row[i] + byte;
+    const std::byte* lower = block.row[i + 8] + byte;
     __m512i v = _mm512_castsi128_si512(load_16_bytes(upper));
     v = _mm512_inserti32x4(v, load_16_bytes(lower), 1);
     v = _mm512_inserti32x4(v, load_16_bytes(upper + 16), 2);
@@ -58,10 +59,9 @@ inline __m512 load_f16(const uint16_t* from) {
 // 32 inputs from `byte` on to the panel from pair `pair` on. False, with nothing written, when a
 // code is NaN.
 template <bool kAsPairs>
-inline bool unpack_32(const PanelRowPointers& rows, int64_t byte, __m512 scale, void* panel,
-                      int64_t pair) {
+inline bool unpack_32(const PanelBlock& block, int byte, __m512 scale, void* panel, int64_t pair) {
   __m512i codes[8];
-  if (!load_code_pairs(rows, byte, codes)) {
+  if (!load_code_pairs(block, byte, codes)) {
     return false;
   }
   // [pair mod 8][even, odd][pair / 8][16 rows]. Through memory: the conversion of a loaded operand
@@ -88,21 +88,21 @@ inline void unpack(const UnpackArgs& args) {
   constexpr int64_t kBytes = kAsPairs ? kPairPanelBytes : kF32PanelBytes;
   constexpr UnpackFn kReference =
       kAsPairs ? unpack_fp8_block_pairs_reference : unpack_fp8_block_f32_reference;
-  const PanelRowPointers rows = row_pointers(args, args.first);
-  int64_t i = 0;
-  for (; i + kStep <= args.count; i += kStep) {
-    prefetch_ahead<kStep * 16>(args, i * 16);
-    const uint8_t scale = static_cast<uint8_t>(args.scales[(args.first + i) / args.block]);
-    const __m512 factor = _mm512_castsi512_ps(_mm512_set1_epi32((scale + kBias) << 23));
-    if (scale > kLargestScale || !unpack_32<kAsPairs>(rows, i, factor, args.panel, i / 2)) {
-      UnpackArgs part = rest_of(args, i, kBytes);
-      part.count = kStep;
-      kReference(part);
-    }
-  }
-  if (i < args.count) {
-    kReference(rest_of(args, i, kBytes));
-  }
+  unpack_blocks<kInputsPerBlock, kStep, kBytes>(
+      args, kReference, [&args](const PanelBlock& block, int64_t done, int64_t inputs) {
+        for (int64_t i = 0; i < inputs; i += kStep) {
+          const int64_t input = done + i;
+          const uint8_t scale =
+              static_cast<uint8_t>(args.scales[(args.first + input) / args.block]);
+          const __m512 factor = _mm512_castsi512_ps(_mm512_set1_epi32((scale + kBias) << 23));
+          if (scale > kLargestScale ||
+              !unpack_32<kAsPairs>(block, static_cast<int>(i), factor, args.panel, input / 2)) {
+            UnpackArgs part = rest_of(args, input, kBytes);
+            part.count = kStep;
+            kReference(part);
+          }
+        }
+      });
 }
 
 }  // namespace

@@ -8,37 +8,53 @@
 namespace tessera::kernels {
 namespace {
 
-constexpr int64_t kGroup = 32;        // inputs per scale, 16 bytes of codes
-constexpr int64_t kTableGroups = 64;  // scales are collected for so many groups at a time
+constexpr int64_t kInputsPerBlock = 128;
+constexpr int64_t kGroup = 32;  // inputs per scale, 16 bytes of codes
 // The table holds twice the value, as an integer, and the scales are halved. Scales whose half is
 // no normal number, and NaN, are left to the reference.
-constexpr uint8_t kSmallestScale = 2;
-constexpr uint8_t kLargestScale = 254;
+constexpr int kSmallestScale = 2;
+constexpr int kLargestScale = 254;
 
-// Half of every scale of `groups` groups of all 16 rows, group-major. False: not all in range.
-bool collect_scales(const UnpackArgs& args, int64_t groups, float* table) {
-  const std::byte* scales = args.scales + args.first / kGroup;
-  bool in_range = true;
-  for (int64_t r = 0; r < 16; ++r) {
-    const std::byte* row = scales + (r < args.rows ? r : args.rows - 1) * args.scale_row_bytes;
-    for (int64_t g = 0; g < groups; ++g) {
-      const uint32_t scale = static_cast<uint32_t>(row[g]);
-      in_range = in_range && scale >= kSmallestScale && scale <= kLargestScale;
-      const uint32_t bits = (scale - 1) << 23;
-      __builtin_memcpy(table + g * 16 + r, &bits, sizeof(bits));
-    }
+inline int load_word(const std::byte* from, int64_t bytes) {
+  int word = 0;
+  __builtin_memcpy(&word, from, bytes >= 4 ? 4 : static_cast<size_t>(bytes));
+  return word;
+}
+
+// Up to four scales of all 16 rows, the first in the lowest byte of each word.
+inline void load_scales(const PanelRowPointers& p, int64_t at, int64_t count, int words[16]) {
+  for (int r = 0; r < 16; ++r) {
+    words[r] = load_word(p.row[r] + at, count);
   }
-  return in_range;
+}
+
+// Scales of eight rows, from byte `index` of their words.
+inline __m256i scales_of(const int* words, int64_t index) {
+  const __m256i all = _mm256_load_si256(reinterpret_cast<const __m256i*>(words));
+  return _mm256_and_si256(_mm256_srl_epi32(all, _mm_cvtsi64_si128(8 * index)),
+                          _mm256_set1_epi32(0xff));
+}
+
+inline bool are_in_range(__m256i scales) {
+  const __m256i outside =
+      _mm256_or_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32(kSmallestScale), scales),
+                      _mm256_cmpgt_epi32(scales, _mm256_set1_epi32(kLargestScale)));
+  return _mm256_testz_si256(outside, outside) != 0;
+}
+
+// Half of the scale as a float.
+inline __m256 factors_of(__m256i scales) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_sub_epi32(scales, _mm256_set1_epi32(1)), 23));
 }
 
 // Twice the value of every code of 16 rows x 16 bytes: out[column][row], low nibbles then high.
-inline void look_up(const PanelRowPointers& rows, int64_t byte, int8_t low[256], int8_t high[256]) {
+inline void look_up(const PanelBlock& block, int byte, int8_t low[256], int8_t high[256]) {
   const __m256i values = _mm256_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12,
                                           0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
   const __m256i nibble = _mm256_set1_epi8(0x0f);
   __m256i v[8], u[8];
   for (int i = 0; i < 8; ++i) {
-    v[i] = load_two_rows(rows.row[i] + byte, rows.row[i + 8] + byte);
+    v[i] = load_two_rows(block.row[i] + byte, block.row[i + 8] + byte);
   }
   // Transpose bytes inside each lane: afterwards register c holds columns 2c and 2c+1, and each
   // lane eight rows.
@@ -70,25 +86,18 @@ inline __m256 load_8_as_float(const int8_t* from) {
       _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
 }
 
-inline void unpack_groups(const UnpackArgs& args, int64_t groups, const float* scales) {
-  const PanelRowPointers rows = row_pointers(args, args.first / 2);
+// One group of 32 inputs.
+inline void unpack_group(const PanelBlock& block, int byte, __m256 low, __m256 high, float* to) {
   alignas(32) int8_t looked_up[2][256];
-  float* panel = static_cast<float*>(args.panel);
-  for (int64_t g = 0; g < groups; ++g) {
-    prefetch_ahead<256>(args, g * 256);
-    look_up(rows, g * 16, looked_up[0], looked_up[1]);
-    const __m256 scale_low = _mm256_load_ps(scales + g * 16);
-    const __m256 scale_high = _mm256_load_ps(scales + g * 16 + 8);
-    float* to = panel + g * kGroup * kPanelRows;
-    for (int column = 0; column < 16; ++column) {
-      // Columns 2c and 2c+1 stand in one register: rows 0-7 of both, then rows 8-15 of both.
-      const int at = (column >> 1) * 32 + (column & 1) * 8;
-      for (int parity = 0; parity < 2; ++parity) {
-        const int8_t* from = looked_up[parity] + at;
-        _mm256_store_ps(to, _mm256_mul_ps(load_8_as_float(from), scale_low));
-        _mm256_store_ps(to + 8, _mm256_mul_ps(load_8_as_float(from + 16), scale_high));
-        to += kPanelRows;
-      }
+  look_up(block, byte, looked_up[0], looked_up[1]);
+  for (int column = 0; column < 16; ++column) {
+    // Columns 2c and 2c+1 stand in one register: rows 0-7 of both, then rows 8-15 of both.
+    const int at = (column >> 1) * 32 + (column & 1) * 8;
+    for (int parity = 0; parity < 2; ++parity) {
+      const int8_t* from = looked_up[parity] + at;
+      _mm256_store_ps(to, _mm256_mul_ps(load_8_as_float(from), low));
+      _mm256_store_ps(to + 8, _mm256_mul_ps(load_8_as_float(from + 16), high));
+      to += kPanelRows;
     }
   }
 }
@@ -96,22 +105,27 @@ inline void unpack_groups(const UnpackArgs& args, int64_t groups, const float* s
 }  // namespace
 
 void unpack_mxfp4_f32_avx2(const UnpackArgs& args) noexcept {
-  alignas(32) float scales[kTableGroups * 16];
-  UnpackArgs left = args;
-  while (left.count >= kGroup) {
-    const int64_t groups = left.count / kGroup < kTableGroups ? left.count / kGroup : kTableGroups;
-    if (collect_scales(left, groups, scales)) {
-      unpack_groups(left, groups, scales);
-    } else {
-      UnpackArgs part = left;
-      part.count = groups * kGroup;
-      unpack_mxfp4_f32_reference(part);
-    }
-    left = rest_of(left, groups * kGroup, kF32PanelBytes);
-  }
-  if (left.count > 0) {
-    unpack_mxfp4_f32_reference(left);
-  }
+  const PanelRowPointers scale_rows =
+      row_pointers(args.scales + args.first / kGroup, args.scale_row_bytes, args.rows);
+  float* panel = static_cast<float*>(args.panel);
+  unpack_blocks<kInputsPerBlock, kGroup, kF32PanelBytes>(
+      args, unpack_mxfp4_f32_reference,
+      [&args, &scale_rows, panel](const PanelBlock& block, int64_t done, int64_t inputs) {
+        alignas(32) int words[16];
+        load_scales(scale_rows, done / kGroup, inputs / kGroup, words);
+        for (int64_t i = 0; i < inputs; i += kGroup) {
+          const __m256i low = scales_of(words, i / kGroup);
+          const __m256i high = scales_of(words + 8, i / kGroup);
+          if (are_in_range(low) && are_in_range(high)) {
+            unpack_group(block, static_cast<int>(i / 2), factors_of(low), factors_of(high),
+                         panel + (done + i) * kPanelRows);
+          } else {
+            UnpackArgs part = rest_of(args, done + i, kF32PanelBytes);
+            part.count = kGroup;
+            unpack_mxfp4_f32_reference(part);
+          }
+        }
+      });
 }
 
 }  // namespace tessera::kernels
