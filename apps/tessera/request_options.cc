@@ -120,9 +120,9 @@ EngineOptions engine_options(const ModelArguments& a) {
 }
 
 void add_request_options(CLI::App& command, RequestArguments& a) {
-  command.add_option("--image", a.images,
-                     "picture file (PNG, JPEG)
-      ->allow_extra_args(false); may be repeated, order is kept");
+  command
+      .add_option("--image", a.images, "picture file (PNG, JPEG); may be repeated, order is kept")
+      ->allow_extra_args(false);
   command.add_option("--system", a.system, "system message");
   command.add_option("--think", a.think, "off, low, high, max or 1..100 (default: the model's)");
   command.add_option("--max-tokens", a.max_tokens, "most tokens of the answer");
