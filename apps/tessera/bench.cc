@@ -1,7 +1,233 @@
+// tessera bench: what the machine can do, and how much of that operations and models reach.
 #include <CLI/CLI.hpp>
+#include <memory>
+#include <vector>
 
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "base/text.h"
+#include "base/thread_pool.h"
 #include "commands.h"
+#include "data_file.h"
+#include "io/json.h"
+#include "machine/machine_limits.h"
+#include "model/decode_bench.h"
+#include "model/vision_bench.h"
+#include "number_option.h"
+#include "ops/op_bench.h"
+#include "output.h"
 
 namespace tessera {
-void add_bench_command(CLI::App&) {}
+namespace {
+
+using bench::MachineLimits;
+using bench::ModelReport;
+using bench::Result;
+using io::Json;
+
+struct Arguments {
+  int threads = 0;  // 0: what this process may use
+  bool is_json = false;
+  std::string shapes;  // of `ops`
+  std::string filter;
+  std::string config;  // of `vision` and `decode`
+  std::string size = "1008x1008";
+  int runs = 1;
+  bench::DecodeBenchOptions decode;
+};
+
+int threads_of(const Arguments& a) {
+  if (a.threads < 0 || a.threads > 1024) {
+    throw Error(ErrorCode::bad_request,
+                str_cat("--threads ", a.threads, ": expected 1 to 1024, or 0 for all"));
+  }
+  return a.threads == 0 ? available_threads() : a.threads;
+}
+
+// One element of the array that --json prints.
+Json to_json(const Result& result) {
+  Json json = Json::object();
+  json.set("name", Json::string(result.name));
+  json.set("shape", Json::string(result.shape));
+  json.set("threads", Json::number(int64_t{result.threads}));
+  json.set("isa", Json::string(std::string(isa_name(result.isa))));
+  json.set("ms", Json::number(result.ms));
+  json.set("best_ms", Json::number(result.best_ms));
+  json.set("gflops", Json::number(result.gflops));
+  json.set("gbs", Json::number(result.gbs));
+  json.set("limit_share", Json::number(result.limit_share));
+  return json;
+}
+
+// The machine's own figures as results: each is its own limit.
+std::vector<Result> limit_results(const MachineLimits& limits) {
+  std::vector<Result> results;
+  const auto add = [&](const char* name, double gflops, double gbs) {
+    if (gflops > 0 || gbs > 0) {
+      Result result;
+      result.name = name;
+      result.threads = limits.threads;
+      result.isa = limits.isa;
+      result.gflops = gflops;
+      result.gbs = gbs;
+      result.limit_share = 1;
+      results.push_back(result);
+    }
+  };
+  add("machine.fma", limits.fma_gflops, 0);
+  add("machine.dot", limits.dot_gflops, 0);
+  add("machine.l2", 0, limits.l2_gbs);
+  add("machine.dram", 0, limits.dram_gbs);
+  return results;
+}
+
+void print_json(const std::vector<Json>& items) {
+  Output out;
+  out.write(io::dump_compact(Json::array(items)) + "\n");
+}
+
+std::vector<Json> json_of(const std::vector<Result>& results) {
+  std::vector<Json> items;
+  for (const Result& result : results) {
+    items.push_back(to_json(result));
+  }
+  return items;
+}
+
+void bench_machine(const Arguments& a) {
+  const std::vector<MachineLimits> all = bench::measure_machine(threads_of(a));
+  if (!a.is_json) {
+    Output out;
+    out.write(str_cat(cpu_model_name(), "\n", bench::limits_text(all)));
+    return;
+  }
+  std::vector<Json> items;
+  for (const MachineLimits& limits : all) {
+    for (Json& item : json_of(limit_results(limits))) {
+      items.push_back(std::move(item));
+    }
+  }
+  print_json(items);
+}
+
+void bench_ops(const Arguments& a) {
+  const std::string path = a.shapes.empty() ? find_data_file("bench/shapes/deepseek_v41.txt",
+                                                             "shapes/deepseek_v41.txt", "--shapes")
+                                            : a.shapes;
+  bench::BenchOptions options;
+  options.threads = threads_of(a);
+  options.filter = a.filter;
+  const std::vector<bench::Shape> shapes = bench::read_shapes(path);
+  const MachineLimits limits = bench::measure_limits(options.isa, options.threads);
+  std::vector<Result> results = limit_results(limits);
+  Output out;
+  if (!a.is_json) {
+    out.write(bench::limits_text({limits}));
+  }
+  for (const bench::Shape& shape : shapes) {
+    for (const Result& result : bench::bench_ops({shape}, options, limits)) {
+      results.push_back(result);
+      if (!a.is_json) {
+        out.write(bench::result_text(result) + "\n");
+      }
+    }
+  }
+  if (a.is_json) {
+    print_json(json_of(results));
+  }
+}
+
+deepseek_v41::Config config_of(const Arguments& a) {
+  return deepseek_v41::read_config(
+      a.config.empty() ? find_data_file("share/configs/deepseek_v41_flash.json",
+                                        "configs/deepseek_v41_flash.json", "--config")
+                       : a.config);
+}
+
+void print_report(const Arguments& a, const ModelReport& report) {
+  if (!a.is_json) {
+    Output out;
+    out.write(bench::report_text(report));
+    return;
+  }
+  std::vector<Json> items = json_of(report.results);
+  Json& whole = items.front();
+  whole.set("weight_bytes", Json::number(report.weight_bytes));
+  whole.set("peak_bytes", Json::number(report.peak_bytes));
+  if (report.active_bytes > 0) {
+    whole.set("active_bytes", Json::number(report.active_bytes));
+  }
+  for (Json& item : json_of(limit_results(report.limits))) {
+    items.push_back(std::move(item));
+  }
+  print_json(items);
+}
+
+void bench_vision(const Arguments& a) {
+  bench::VisionBenchOptions options;
+  options.threads = threads_of(a);
+  options.runs = a.runs;
+  const size_t x = a.size.find('x');
+  if (x == std::string::npos ||
+      !parse_number(std::string_view(a.size).substr(0, x), options.width) ||
+      !parse_number(std::string_view(a.size).substr(x + 1), options.height)) {
+    throw Error(ErrorCode::bad_request,
+                str_cat("--size ", tessera::quoted(a.size), ": expected WIDTHxHEIGHT in pixels"));
+  }
+  print_report(a, bench::bench_vision(config_of(a), options));
+}
+
+void bench_decode(const Arguments& a) {
+  bench::DecodeBenchOptions options = a.decode;
+  options.threads = threads_of(a);
+  print_report(a, bench::bench_decode(config_of(a), options));
+}
+
+CLI::App& add_kind(CLI::App& bench, const std::shared_ptr<Arguments>& a, const char* name,
+                   const char* help, void (*run)(const Arguments&)) {
+  CLI::App* kind = bench.add_subcommand(name, help);
+  add_number_option(*kind, "--threads", a->threads, "threads (default: what this process may use)");
+  kind->add_flag("--json", a->is_json, "print one JSON array");
+  kind->callback([a, run] { run(*a); });
+  return *kind;
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("bench", "speed of this machine, of operations and of full-size models");
+  command->require_subcommand(1);
+  const auto a = std::make_shared<Arguments>();
+  add_kind(*command, a, "machine", "limits: fp32 FMA, bf16 dot products, L2, memory",
+           bench_machine);
+  CLI::App& ops = add_kind(*command, a, "ops", "operations on shapes of the model", bench_ops);
+  ops.add_option("--shapes", a->shapes, "file of shapes (default: DeepSeek-V4.1-Flash)");
+  ops.add_option("FILTER", a->filter, "only shapes whose name contains this");
+  CLI::App& vision = add_kind(
+      *command, a, "vision", "the vision tower with generated weights; needs 1.1 GB", bench_vision);
+  vision.add_option("--size", a->size, "canvas in pixels, WIDTHxHEIGHT");
+  add_number_option(vision, "--runs", a->runs, "runs, the fastest counts");
+  CLI::App& decode =
+      add_kind(*command, a, "decode", "one token through layers of full width, generated weights",
+               bench_decode);
+  add_number_option(decode, "--layers", a->decode.layers,
+                    "layers (default: as many as no cache holds)");
+  add_number_option(decode, "--experts", a->decode.experts, "experts per layer");
+  add_number_option(decode, "--context", a->decode.context,
+                    "tokens before the one that is decoded");
+  add_number_option(decode, "--steps", a->decode.steps, "steps, the fastest counts");
+  for (CLI::App* kind : {&vision, &decode}) {
+    kind->add_option("--config", a->config,
+                     "config.json of a DeepSeek-V4.1 model (default: DeepSeek-V4.1-Flash)");
+  }
+  command->footer(
+      "limit_share is the share of the machine's limit, measured in the same run, that was\n"
+      "reached. Give the machine nothing else to do.\n"
+      "Examples:\n"
+      "  tessera bench machine\n"
+      "  tessera bench vision --size 504x504 --json\n"
+      "  tessera bench decode --experts 16");
+}
+
 }  // namespace tessera

@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
+#include <limits>
 #include <map>
 #include <memory>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "base/str_cat.h"
 #include "commands.h"
 #include "interrupt.h"
 #include "io/json.h"
+#include "number_option.h"
 #include "output.h"
 #include "request_options.h"
 #include "runtime/engine.h"
@@ -61,10 +63,15 @@ const Json& require(const Json& item, std::string_view key, const std::string& w
   return *value;
 }
 
-std::vector<int32_t> ids_of(const Json& list) {
+std::vector<int32_t> ids_of(const Json& item, std::string_view key, const std::string& where) {
   std::vector<int32_t> ids;
-  for (const Json& id : list.items()) {
-    ids.push_back(static_cast<int32_t>(id.as_int64().value_or(-1)));
+  for (const Json& id : require(item, key, where).items()) {
+    const std::optional<int64_t> value = id.as_int64();
+    if (!value.has_value() || *value < 0 || *value > std::numeric_limits<int32_t>::max()) {
+      throw Error(ErrorCode::bad_file,
+                  str_cat(where, ": ", key, " has ", io::dump_compact(id), ", expected token ids"));
+    }
+    ids.push_back(static_cast<int32_t>(*value));
   }
   return ids;
 }
@@ -79,8 +86,8 @@ Item parse_item(const Json& json, const std::string& where, const std::string& r
   for (const Json& other : require(json, "alternatives", where).items()) {
     item.accepted.push_back(other.text());
   }
-  item.prompt_ids = ids_of(require(json, "prompt_ids", where));
-  item.answer_ids = ids_of(require(json, "model_answer_ids", where));
+  item.prompt_ids = ids_of(json, "prompt_ids", where);
+  item.answer_ids = ids_of(json, "model_answer_ids", where);
   for (const Json& value : require(json, "model_answer_logprobs", where).items()) {
     item.answer_logprobs.push_back(value.as_double().value_or(0));
   }
@@ -95,14 +102,13 @@ Item parse_item(const Json& json, const std::string& where, const std::string& r
 }
 
 std::vector<Item> read_items(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) {
-    throw Error(ErrorCode::bad_file, str_cat(path, ": cannot be read"));
-  }
+  const MappedFile file(path);
+  std::string_view rest(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   const std::string root = std::filesystem::path(path).parent_path().string();
   std::vector<Item> items;
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
+  for (int number = 1; !rest.empty(); ++number) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     if (!line.empty()) {
       const std::string where = str_cat(path, ":", number);
       items.push_back(parse_item(io::parse_json(line, where), where, root));
@@ -252,6 +258,10 @@ std::string to_text(const std::vector<Item>& items, const std::vector<Outcome>& 
 }
 
 int run(const Arguments& a) {
+  if (!(a.min_accuracy >= 0 && a.min_accuracy <= 1)) {
+    throw Error(ErrorCode::bad_request,
+                str_cat("--min-accuracy ", a.min_accuracy, ": expected 0 to 1"));
+  }
   const std::vector<Item> items = read_items(a.file);
   const std::unique_ptr<Engine> engine = Engine::open(engine_options(a.model));
   ProgressBar bar(a.model.is_quiet);
@@ -280,7 +290,8 @@ void add_eval_command(CLI::App& app, int& status) {
   const auto a = std::make_shared<Arguments>();
   command->add_option("FILE", a->file, "JSON lines: messages, expected and recorded answers")
       ->required();
-  command->add_option("--min-accuracy", a->min_accuracy, "smallest share of right answers, 0 to 1");
+  add_number_option(*command, "--min-accuracy", a->min_accuracy,
+                    "smallest share of right answers, 0 to 1");
   add_model_options(*command, a->model);
   command->footer("Example:\n  tessera eval models/demo/eval/eval.jsonl");
   command->callback([a, &status] { status = run(*a); });

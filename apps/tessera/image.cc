@@ -1,10 +1,6 @@
 // tessera image plan: what a model makes of a picture, before any model is loaded.
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +17,9 @@
 #include "io/json.h"
 #include "io/sha256.h"
 #include "models/deepseek_v41/image_plan.h"
+#include "number_option.h"
+#include "output.h"
+#include "runtime/engine.h"
 
 namespace tessera {
 namespace {
@@ -40,33 +39,12 @@ struct Options {
   bool is_json = false;
 };
 
-bool is_folder(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
-
-// The demo model's folder: beside an installed program (share/tessera/models/demo) or in the source
-// tree above a build folder.
-std::string demo_model_folder() {
-  char program[4096];
-  const ssize_t length = ::readlink("/proc/self/exe", program, sizeof(program));
-  std::string folder(program, length > 0 ? static_cast<size_t>(length) : 0);
-  for (int up = 0; up < 4 && !folder.empty(); ++up) {
-    folder.resize(std::min(folder.rfind('/'), folder.size()));
-    for (const char* below : {"/share/tessera/models/demo", "/models/demo"}) {
-      if (is_folder(folder + below)) {
-        return folder + below;
-      }
-    }
-  }
-  throw Error(ErrorCode::bad_request,
-              "the demo model is not beside this program; name a model with --model DIR");
-}
-
 // Both dialects of config.json: Hugging Face's with a vision_config object, and the flat one of the
 // reference program with a prefix on each key.
 ImageLimits read_limits(const std::string& model) {
-  const std::string path = is_folder(model) ? model + "/config.json" : model;
+  std::error_code ignored;
+  const bool is_file = std::filesystem::is_regular_file(model, ignored);
+  const std::string path = is_file ? model : resolve_model(model) + "/config.json";
   const Json config = io::read_json_file(path);
   const io::ConfigView top(config, path);
   const std::optional<io::ConfigView> nested = top.child("vision_config");
@@ -148,8 +126,7 @@ void run_plan(const Options& options) {
         ErrorCode::bad_request,
         str_cat("--pillow ", options.pillow, ": expected 12 (order of passes up to 12.3) or 13"));
   }
-  const ImageLimits limits =
-      read_limits(options.model.empty() ? demo_model_folder() : options.model);
+  const ImageLimits limits = read_limits(options.model);
   const intake::DecodedImage decoded =
       intake::decode_image(intake::read_image_file(options.file), options.file);
   const PreparedImage prepared =
@@ -168,11 +145,8 @@ void run_plan(const Options& options) {
     out.write(intake::encode_png(draw_plan(prepared, limits)));
     out.commit();
   }
-  const std::string text = options.is_json ? io::dump_compact(to_json(report, options)) + "\n"
-                                           : to_text(report, options);
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    throw Error(ErrorCode::io, "standard output: writing failed; is the disk full?");
-  }
+  Output().write(options.is_json ? io::dump_compact(to_json(report, options)) + "\n"
+                                 : to_text(report, options));
 }
 
 }  // namespace
@@ -185,10 +159,11 @@ void add_image_command(CLI::App& app) {
   const auto options = std::make_shared<Options>();
   plan->add_option("FILE", options->file, "Picture (JPEG or PNG)")->required();
   plan->add_option("--model", options->model,
-                   "Folder with a config.json, or a config.json; default: the demo model");
+                   "Checkpoint folder, org/name in the local Hugging Face cache, or a config.json "
+                   "(default: demo model)");
   plan->add_option("--policy", options->policy, "Rules of preparation: reference");
-  plan->add_option("--pillow", options->pillow,
-                   "Order of the resampling passes of Pillow 12 or 13 (default 13)");
+  add_number_option(*plan, "--pillow", options->pillow,
+                    "Order of the resampling passes of Pillow 12 or 13 (default 13)");
   plan->add_option("--png", options->png, "Draw canvas, patches and tokens into this file");
   plan->add_flag("--json", options->is_json, "Print one JSON value");
   plan->callback([options] { run_plan(*options); });

@@ -1,14 +1,26 @@
 // tessera: the command line. One file per subcommand; errors end here.
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <iostream>
 #include <new>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "commands.h"
 #include "interrupt.h"
+#include "output.h"
 
 namespace {
+
+// One line, whatever file names and arguments are part of the message.
+void print_error(std::string_view message) {
+  std::string line = tessera::escape_controls(message);
+  for (size_t at = line.find('\n'); at != std::string::npos; at = line.find('\n', at)) {
+    line.replace(at, 1, "\\n");
+  }
+  std::cerr << "tessera: " << line << "\n";
+}
 
 int run_program(int argc, char** argv) {
   CLI::App app(
@@ -26,9 +38,12 @@ int run_program(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
-    return app.exit(success);
+    std::ostringstream help;
+    const int done = app.exit(success, help, help);
+    tessera::Output().write(help.str());
+    return done;
   } catch (const CLI::ParseError& error) {
-    std::cerr << "tessera: " << error.what() << "; see --help\n";
+    print_error(std::string(error.what()) + "; see --help");
     return 2;
   }
   return status;
@@ -42,10 +57,13 @@ int main(int argc, char** argv) {
   try {
     return run_program(argc, argv);
   } catch (const tessera::Error& error) {
-    std::cerr << "tessera: " << error.what() << "\n";
+    print_error(error.what());
     return tessera::exit_status(error.code());
+  } catch (const std::filesystem::filesystem_error& error) {
+    print_error(error.what());
+    return 2;
   } catch (const std::bad_alloc&) {
-    std::cerr << "tessera: out of memory; close other programs or use a smaller --context\n";
+    print_error("out of memory; close other programs or use a smaller --context");
     return 3;
   }
 }

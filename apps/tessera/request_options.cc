@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str_cat.h"
+#include "number_option.h"
 
 namespace tessera {
 namespace {
@@ -73,8 +74,9 @@ void add_model_options(CLI::App& command, ModelArguments& a) {
   command.add_option(
       "--model", a.model,
       "checkpoint folder, or org/name in the local Hugging Face cache (default: demo model)");
-  command.add_option("--threads", a.threads, "threads (default: what this process may use)");
-  command.add_option("--context", a.context, "most tokens of a sequence");
+  add_number_option(command, "--threads", a.threads,
+                    "threads (default: what this process may use)");
+  add_number_option(command, "--context", a.context, "most tokens of a sequence");
   command.add_option("--log-level", a.log_level, "error, warning, info or debug");
   command.add_flag("--quiet", a.is_quiet, "no progress on the terminal");
   command.add_flag("--json", a.is_json, "print one JSON value");
@@ -85,8 +87,8 @@ void add_model_options(CLI::App& command, ModelArguments& a) {
       ->delimiter(',');
   command.add_option("--index-scores", a.index_scores, "bf16 (as the reference) or fp32");
   command.add_option("--encoding", a.encoding, "revision of the chat encoder: ref or ref-1017");
-  command.add_option("--pillow", a.pillow,
-                     "order of the resampling passes: as Pillow 13 (default) or 12");
+  add_number_option(command, "--pillow", a.pillow,
+                    "order of the resampling passes: as Pillow 13 (default) or 12");
 }
 
 EngineOptions engine_options(const ModelArguments& a) {
@@ -125,10 +127,11 @@ void add_request_options(CLI::App& command, RequestArguments& a) {
       ->allow_extra_args(false);
   command.add_option("--system", a.system, "system message");
   command.add_option("--think", a.think, "off, low, high, max or 1..100 (default: the model's)");
-  command.add_option("--max-tokens", a.max_tokens, "most tokens of the answer");
-  command.add_option("--temperature", a.temperature, "0: always the most likely token");
-  command.add_option("--top-p", a.top_p, "sample from the smallest set of tokens with this mass");
-  command.add_option("--seed", a.seed, "seed of the sampler (default: drawn and reported)");
+  add_number_option(command, "--max-tokens", a.max_tokens, "most tokens of the answer");
+  add_number_option(command, "--temperature", a.temperature, "0: always the most likely token");
+  add_number_option(command, "--top-p", a.top_p,
+                    "sample from the smallest set of tokens with this mass");
+  add_number_option(command, "--seed", a.seed, "seed of the sampler (default: drawn and reported)");
   command.add_flag("--ignore-eos", a.ignores_eos, "go on after the end token");
   command.add_option(
       "--input", a.input,

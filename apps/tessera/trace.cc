@@ -37,7 +37,8 @@ void find_pictures(Request& request, const Arguments& a) {
   const std::vector<fs::path> roots = {folder, folder / "..", fs::path(a.image_root)};
   const auto resolve = [&](ImageSource& source) {
     for (const fs::path& root : roots) {
-      if (source.kind == ImageSource::Kind::url && fs::exists(root / source.value)) {
+      std::error_code ignored;
+      if (source.kind == ImageSource::Kind::url && fs::exists(root / source.value, ignored)) {
         source.value = fs::absolute(root / source.value).string();
         return;
       }
@@ -158,6 +159,12 @@ int run(Arguments a) {
   std::unique_ptr<trace::TraceFile> recorded;
   Request request;
   if (!a.replay.empty()) {
+    if (!a.request.prompt.empty() || !a.request.images.empty() || !a.request.input.empty() ||
+        !a.request.system.empty()) {
+      throw Error(ErrorCode::bad_request,
+                  "--replay repeats the recorded request; leave out PROMPT, --image, --system and "
+                  "--input");
+    }
     recorded = std::make_unique<trace::TraceFile>(a.replay);
     request = replayed_request(*recorded, a);
   } else {
@@ -193,7 +200,7 @@ int run(Arguments a) {
   const std::unique_ptr<Engine> engine = Engine::open(options, events);
   const Result result = engine->generate(request, events);
   bar.clear();
-  if (result.finish_reason == FinishReason::cancelled) {
+  if (result.finish_reason == FinishReason::cancelled || interrupt_flag().load()) {
     return kInterrupted;
   }
   trace::TraceInfo info;

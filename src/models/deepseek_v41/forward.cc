@@ -33,7 +33,7 @@ Mixes mix(LayerContext& c, const MixWeights& w, const Stream& stream, const char
   const Arena::Scope scope(ctx.scratch);
   float* m = ctx.scratch.allocate<float>(rows * config.hc_mixes());
   float* rstd = ctx.scratch.allocate<float>(rows);
-  linear(ctx, stream.x, rows, w.fn, m);
+  project_mixes(ctx, stream.x, rows, width, w.fn, config.hc_mixes(), m);
   reciprocal_rms(ctx, stream.x, rows, width, static_cast<float>(config.norm_eps), rstd);
   const HyperConnectionSpec spec = {.copies = n,
                                     .sinkhorn_iterations = config.hc_iterations,
@@ -208,8 +208,9 @@ void forward(ExecContext& ctx, const Network& network, const StepPlan& plan, Ste
   bf16* taps = wants_taps ? ctx.scratch.allocate<bf16>(plan.rows() * tap_width) : nullptr;
   Selection selection = make_selection(ctx, config, plan);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
-    LayerContext c = {ctx,      network, plan,
-                      buffers,  layer, config.ratio(layer) > 0 ? compressed_rotary : window_rotary,
+    LayerContext c = {ctx,      network,
+                      plan,     buffers,
+                      layer,    config.ratio(layer) > 0 ? compressed_rotary : window_rotary,
                       selection};
     if (c.weights().engram.has_value()) {
       engram_step(c, hashes, stream);

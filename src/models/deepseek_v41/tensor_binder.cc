@@ -40,12 +40,6 @@ Linear TensorBinder::dense(const std::string& name, int64_t outputs, int64_t inp
   return layer;
 }
 
-Linear TensorBinder::dense_f32(const std::string& tensor, int64_t outputs, int64_t inputs) {
-  Linear layer;
-  layer.weight = {WeightF32{raw(tensor, DType::f32, {outputs, inputs})}, outputs, inputs};
-  return layer;
-}
-
 Linear TensorBinder::fp8(const std::string& name, int64_t outputs, int64_t inputs,
                          InputRule input) {
   const Shape tiles = {ceil_div(outputs, fp8_block_), ceil_div(inputs, fp8_block_)};

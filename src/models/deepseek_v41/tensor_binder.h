@@ -20,9 +20,8 @@ class TensorBinder {
   // The tensor's bytes; nullptr (and a finding) if it is missing or differs.
   const std::byte* raw(const std::string& name, DType dtype, const Shape& shape);
 
-  // NAME.weight bf16 or f32 [outputs, inputs], with NAME.bias bf16 where asked for.
+  // NAME.weight bf16 [outputs, inputs], with NAME.bias bf16 where asked for.
   Linear dense(const std::string& name, int64_t outputs, int64_t inputs, bool has_bias = false);
-  Linear dense_f32(const std::string& tensor, int64_t outputs, int64_t inputs);
   // NAME.weight E4M3 + NAME.scale E8M0 per tile.
   Linear fp8(const std::string& name, int64_t outputs, int64_t inputs, InputRule input);
   // NAME.weight I8 with two E2M1 codes per byte + NAME.scale E8M0 per 32 inputs.

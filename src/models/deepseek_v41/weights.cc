@@ -9,7 +9,7 @@ namespace {
 constexpr InputRule kQuantised = InputRule::e4m3_32;
 
 MixWeights bind_mix(TensorBinder& b, const std::string& prefix, const Config& c) {
-  return {.fn = b.dense_f32(prefix + "_fn", c.hc_mixes(), c.hc_copies * c.hidden),
+  return {.fn = b.raw(prefix + "_fn", DType::f32, {c.hc_mixes(), c.hc_copies * c.hidden}),
           .base = b.raw(prefix + "_base", DType::f32, {c.hc_mixes()}),
           .scale = b.raw(prefix + "_scale", DType::f32, {3})};
 }

@@ -40,7 +40,7 @@ struct AttentionWeights {
 
 // One half-block's hyper-connection mixing.
 struct MixWeights {
-  Linear fn;                         // f32 [hc_mixes, copies * hidden]
+  const std::byte* fn = nullptr;     // f32 [hc_mixes, copies * hidden]
   const std::byte* base = nullptr;   // f32 [hc_mixes]
   const std::byte* scale = nullptr;  // f32 [3]
 };

@@ -1,5 +1,6 @@
 // Element-wise functions between matrix products. fp32 inside; where results are rounded is part of
-// the name. exp is ours (ops/vector_math.h); erf follows Cody 1969 in double.
+// the name. exp and erf are ours (ops/vector_math.h,
+// ops/scalar_math.h).
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,5 @@ void gelu(ExecContext& ctx, const float* x, int64_t count, float* y);
 // x += y, rounded to the type; count elements.
 void add(ExecContext& ctx, bf16* x, const bf16* y, int64_t count);
 void add(ExecContext& ctx, float* x, const float* y, int64_t count);
-
-// erf in double, |error| < 1e-15.
-double erf_double(double x) noexcept;
 
 }  // namespace tessera

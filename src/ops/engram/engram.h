@@ -61,8 +61,8 @@ struct EngramGateArgs {
 // h_c += gate_c * value with gate_c = sigmoid( copysign( sqrt(max(|d|, 1e-6)), d ) ),
 //   d = (sum_i (h_i * w_i) * key_i) * (rstd(h_c) * rstd(key_c)) * width^-0.5,  w = q_weight *
 //   k_weight
-// Products are fp32, sums double in the 16-lane order of ops/rms_norm, d is rounded to fp32; one rounding
-// to bf16 at the end.
+// Products are fp32, sums double in the 16-lane order of ops/rms_norm, d is rounded to fp32; one
+// rounding to bf16 at the end.
 void engram_gate(ExecContext& ctx, const EngramGateArgs& args);
 
 }  // namespace tessera

@@ -1,19 +1,30 @@
 #include "ops/hyper_connections/hyper_connections.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/check.h"
+#include "base/checked_math.h"
+#include "ops/hyper_connections/kernels.h"
+#include "ops/scalar_math.h"
 #include "ops/vector_math.h"
 
 namespace tessera {
 namespace {
+
+constexpr std::array<Variant<const HyperConnectionKernels*>, 3> kVariants = {
+    {{IsaLevel::reference, &kHyperConnectionReference},
+     {IsaLevel::avx2, &kHyperConnectionAvx2},
+     {IsaLevel::avx512, &kHyperConnectionAvx512}}};
 
 float load_f32(const std::byte* p, int64_t i) {
   float value;
   std::memcpy(&value, p + 4 * i, 4);
   return value;
 }
+
+float sigmoid(float x) { return static_cast<float>(sigmoid_double(static_cast<double>(x))); }
 
 using Matrix = float[kMaxCopies][kMaxCopies];
 
@@ -63,9 +74,25 @@ void sinkhorn(Matrix& c, int64_t n, int64_t iterations, float eps) {
 
 }  // namespace
 
+void project_mixes(ExecContext& ctx, const bf16* x, int64_t rows, int64_t width,
+                   const std::byte* fn, int64_t outputs, float* m) {
+  const HyperConnectionKernels* kernels = pick<const HyperConnectionKernels*>(ctx, kVariants);
+  ctx.threads.parallel_for(ceil_div(rows, kMixRowBlock) * outputs, [&](int64_t item, int) {
+    const int64_t first = item / outputs * kMixRowBlock;
+    const int64_t output = item % outputs;
+    const int64_t count = std::min(kMixRowBlock, rows - first);
+    const uint16_t* block[kMixRowBlock] = {};
+    for (int64_t r = 0; r < count; ++r) {
+      block[r] = &x[(first + r) * width].bits;
+    }
+    kernels->project(block, count, fn + output * width * 4, width, m + first * outputs + output,
+                     outputs);
+  });
+}
+
 void split_mixes(ExecContext& ctx, const HyperConnectionSpec& spec, const float* m,
-                 const float* rstd, int64_t rows, const std::byte* scale, const std::byte* base, float* pre, float* post,
-                 float* comb) {
+                 const float* rstd, int64_t rows, const std::byte* scale, const std::byte* base,
+                 float* pre, float* post, float* comb) {
   const int64_t n = spec.copies;
   TESSERA_CHECK(n >= 1 && n <= kMaxCopies);
   ctx.threads.parallel_for(rows, [&](int64_t row, int) {
@@ -74,9 +101,8 @@ void split_mixes(ExecContext& ctx, const HyperConnectionSpec& spec, const float*
       mix[i] = m[row * (2 + n) * n + i] * rstd[row];
     }
     for (int64_t j = 0; j < n; ++j) {
-      pre[row * n + j] = sigmoid_f32(mix[j] * load_f32(scale, 0) + load_f32(base, j)) + spec.eps;
-      post[row * n + j] =
-          2.0f * sigmoid_f32(mix[n + j] * load_f32(scale, 1) + load_f32(base, n + j));
+      pre[row * n + j] = sigmoid(mix[j] * load_f32(scale, 0) + load_f32(base, j)) + spec.eps;
+      post[row * n + j] = 2.0f * sigmoid(mix[n + j] * load_f32(scale, 1) + load_f32(base, n + j));
     }
     Matrix c;
     for (int64_t j = 0; j < n; ++j) {

@@ -18,6 +18,13 @@ struct HyperConnectionSpec {
 
 constexpr int64_t kMaxCopies = 8;
 
+// m[r,o] = sum_i x[r,i] * fn[o,i]: products and sums in double, where they are exact to the last
+// bit that matters, rounded to fp32 once (lanes and folding as in ops/rms_norm). A flipped rounding
+// here reaches every copy of every later layer. x [rows, width] bf16, fn fp32 [outputs, width] of
+// any alignment.
+void project_mixes(ExecContext& ctx, const bf16* x, int64_t rows, int64_t width,
+                   const std::byte* fn, int64_t outputs, float* m);
+
 // m [rows, (2 + copies) * copies]: projected stream, already times the row's reciprocal rms; scale
 // [3], base [(2 + copies) * copies] fp32 of any alignment.
 //   pre[j]  = sigmoid(m[j]*scale[0] + base[j]) + eps                 [rows, copies]
@@ -25,8 +32,8 @@ constexpr int64_t kMaxCopies = 8;
 //   comb    = Sinkhorn( softmax over k of (m[...]*scale[2] + base) ) [rows, copies (source), copies
 //   (destination)]
 void split_mixes(ExecContext& ctx, const HyperConnectionSpec& spec, const float* m,
-                 const float* rstd, int64_t rows, const std::byte* scale, const std::byte* base, float* pre, float* post,
-                 float* comb);
+                 const float* rstd, int64_t rows, const std::byte* scale, const std::byte* base,
+                 float* pre, float* post, float* comb);
 
 // y = bf16( sum_j pre[j] * x_j ), j ascending.    x [rows, copies, width], y [rows, width]
 void collapse(ExecContext& ctx, int64_t copies, const bf16* x, const float* pre, int64_t rows,

@@ -54,6 +54,31 @@ TEST_F(WorkedExample, CollapseAndExpandIndexSourceThenDestination) {
   }
 }
 
+TEST(HyperConnections, ProjectionIsExactAndEqualOnEveryLevel) {
+  constexpr int64_t kRows = 7, kOutputs = 5;
+  for (const int64_t width : {1, 15, 16, 40, 384}) {
+    const std::vector<bf16> x = test::random_bf16(kRows * width, 1);
+    const std::vector<float> fn = test::random_f32(kOutputs * width, 2);
+    for (const IsaLevel isa : supported_isas()) {
+      OpContext other(3, isa);
+      std::vector<float> m(kRows * kOutputs);
+      project_mixes(other.ctx, x.data(), kRows, width,
+                    reinterpret_cast<const std::byte*>(fn.data()), kOutputs, m.data());
+      for (int64_t r = 0; r < kRows; ++r) {
+        for (int64_t o = 0; o < kOutputs; ++o) {
+          long double sum = 0;
+          for (int64_t i = 0; i < width; ++i) {
+            sum += static_cast<long double>(to_float(x[static_cast<size_t>(r * width + i)])) *
+                   static_cast<long double>(fn[static_cast<size_t>(o * width + i)]);
+          }
+          EXPECT_EQ(m[static_cast<size_t>(r * kOutputs + o)], static_cast<float>(sum))
+              << isa_name(isa) << " width " << width;
+        }
+      }
+    }
+  }
+}
+
 TEST(HyperConnections, MeanOfCopies) {
   OpContext op;
   const std::vector<bf16> x = {to_bf16(1), to_bf16(2), to_bf16(3), to_bf16(6)};

@@ -155,6 +155,11 @@ TEST(linear, sizes_across_tile_borders) {
     expect_defined(format, 241, 18, 64, ++seed);
     expect_defined(format, 273, 34, 1024 + 32, ++seed);
   }
+  // Rows so long that two or three panels, or only one, make a group.
+  expect_defined(Format::fp8_block, 1, 112, 9056, ++seed);
+  expect_defined(Format::fp8_block, 2, 112, 12000, ++seed);
+  expect_defined(Format::mxfp4, 1, 112, 20480, ++seed);
+  expect_defined(Format::f32, 1, 24, 20480, ++seed);
   expect_defined(Format::bf16, 3, 40, 588, ++seed);
   expect_defined(Format::bf16, 20, 40, 588, ++seed);
   expect_defined(Format::bf16, 20, 40, 1029, ++seed);

@@ -13,7 +13,7 @@ namespace tessera::kernels {
 // acc[r, 16 p + o] += sum_k x[r, k] * w[p][k, o]
 struct MultiplyArgs {
   // Packed: one panel [inputs][16 rows], of the kind of the weights' panels (formats/unpack.h).
-  // Direct (x_stride > 0): float [rows, x_stride] as in memory, at most 4 rows, f32 panels only.
+  // Direct (x_stride > 0): float [rows, x_stride] as in memory, at most 8 rows, f32 panels only.
   const void* x;
   int64_t x_stride;
   int64_t x_input_stride;  // packed f32 panels: floats between inputs, 16 in a panel of its own

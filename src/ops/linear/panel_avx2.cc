@@ -99,27 +99,33 @@ using BlockFn = void (*)(const MultiplyArgs&, int64_t, int64_t);
 // 6 rows x 16 outputs: 12 accumulators of 16 registers.
 constexpr int64_t kBlockRows = 6;
 template <Walk kWalk>
-constexpr BlockFn kPacked[kBlockRows] = {multiply_block<1, 1, kWalk>, multiply_block<2, 1, kWalk>,
+constexpr BlockFn kBlocks[kBlockRows] = {multiply_block<1, 1, kWalk>, multiply_block<2, 1, kWalk>,
                                          multiply_block<3, 1, kWalk>, multiply_block<4, 1, kWalk>,
                                          multiply_block<5, 1, kWalk>, multiply_block<6, 1, kWalk>};
-// A few rows: as many panels at once as keep about eight chains of multiply-adds going.
-constexpr int64_t kDirectPanels[4] = {4, 2, 1, 1};
-constexpr BlockFn kDirect[4][4] = {
-    {multiply_block<1, 1, Walk::direct>, multiply_block<1, 2, Walk::direct>,
-     multiply_block<1, 3, Walk::direct>, multiply_block<1, 4, Walk::direct>},
-    {multiply_block<2, 1, Walk::direct>, multiply_block<2, 2, Walk::direct>, nullptr, nullptr},
-    {multiply_block<3, 1, Walk::direct>, nullptr, nullptr, nullptr},
-    {multiply_block<4, 1, Walk::direct>, nullptr, nullptr, nullptr}};
+// One or two rows: as many panels at once as keep eight chains of multiply-adds going.
+constexpr BlockFn kOneRow[4] = {
+    multiply_block<1, 1, Walk::direct>, multiply_block<1, 2, Walk::direct>,
+    multiply_block<1, 3, Walk::direct>, multiply_block<1, 4, Walk::direct>};
+constexpr BlockFn kTwoRows[2] = {multiply_block<2, 1, Walk::direct>,
+                                 multiply_block<2, 2, Walk::direct>};
+
+// All panels, `step` at a time.
+inline void multiply_few(const MultiplyArgs& args, const BlockFn* by_panels, int64_t step) {
+  for (int64_t p = 0; p < args.panels; p += step) {
+    const int64_t left = args.panels - p;
+    by_panels[(left < step ? left : step) - 1](args, 0, p);
+  }
+}
 
 template <Walk kWalk>
-inline void multiply_packed(const MultiplyArgs& args) {
+inline void multiply_rows(const MultiplyArgs& args) {
   // Even blocks: 16 rows are 6 + 5 + 5, never 6 + 6 + 4.
   const int64_t blocks = (args.rows + kBlockRows - 1) / kBlockRows;
   for (int64_t p = 0; p < args.panels; ++p) {
     int64_t r = 0;
     for (int64_t b = 0; b < blocks; ++b) {
       const int64_t rows = (args.rows - r + blocks - b - 1) / (blocks - b);
-      kPacked<kWalk>[rows - 1](args, r, p);
+      kBlocks<kWalk>[rows - 1](args, r, p);
       r += rows;
     }
   }
@@ -128,19 +134,19 @@ inline void multiply_packed(const MultiplyArgs& args) {
 }  // namespace
 
 void multiply_f32_avx2(const MultiplyArgs& args) noexcept {
-  if (args.x_stride > 0) {
-    const int64_t step = kDirectPanels[args.rows - 1];
-    for (int64_t p = 0; p < args.panels; p += step) {
-      const int64_t left = args.panels - p;
-      kDirect[args.rows - 1][(left < step ? left : step) - 1](args, 0, p);
-    }
-    return;
+  if (args.x_stride == 0) {
+    multiply_rows<Walk::packed>(args);
+  } else if (args.rows == 1) {
+    multiply_few(args, kOneRow, 4);
+  } else if (args.rows == 2) {
+    multiply_few(args, kTwoRows, 2);
+  } else {
+    multiply_rows<Walk::direct>(args);
   }
-  multiply_packed<Walk::packed>(args);
 }
 
 void multiply_ascending_f32_avx2(const MultiplyArgs& args) noexcept {
-  multiply_packed<Walk::ascending>(args);
+  multiply_rows<Walk::ascending>(args);
 }
 
 void store_bf16_avx2(const StoreArgs& args) noexcept {

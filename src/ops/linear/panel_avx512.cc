@@ -141,16 +141,11 @@ constexpr int64_t kBlockRows = 8;
 constexpr int64_t kBlockPanels = 2;
 
 template <size_t kPanels, Walk kWalk>
-constexpr BlockFn kPacked[kBlockRows] = {
+constexpr BlockFn kF32[kBlockRows] = {
     multiply_block<1, kPanels, kWalk>, multiply_block<2, kPanels, kWalk>,
     multiply_block<3, kPanels, kWalk>, multiply_block<4, kPanels, kWalk>,
     multiply_block<5, kPanels, kWalk>, multiply_block<6, kPanels, kWalk>,
     multiply_block<7, kPanels, kWalk>, multiply_block<8, kPanels, kWalk>};
-
-template <size_t kPanels>
-constexpr BlockFn kDirect[4] = {
-    multiply_block<1, kPanels, Walk::direct>, multiply_block<2, kPanels, Walk::direct>,
-    multiply_block<3, kPanels, Walk::direct>, multiply_block<4, kPanels, Walk::direct>};
 
 template <size_t kPanels>
 constexpr BlockFn kDot[kBlockRows] = {
@@ -197,18 +192,21 @@ inline uint64_t smallest_ticks(const Op& op) {
 
 void multiply_f32_avx512(const MultiplyArgs& args) noexcept {
   if (args.x_stride == 0) {
-    multiply_packed(args, kPacked<2, Walk::packed>, kPacked<1, Walk::packed>);
+    multiply_packed(args, kF32<2, Walk::packed>, kF32<1, Walk::packed>);
     return;
   }
-  static constexpr const BlockFn* kByPanels[4] = {kDirect<1>, kDirect<2>, kDirect<3>, kDirect<4>};
-  for (int64_t p = 0; p < args.panels; p += 4) {
+  // Few rows: as many panels at once as keep four or more chains going without spilling.
+  const int64_t step = args.rows <= 4 ? 4 : 2;
+  static constexpr const BlockFn* kByPanels[4] = {kF32<1, Walk::direct>, kF32<2, Walk::direct>,
+                                                  kF32<3, Walk::direct>, kF32<4, Walk::direct>};
+  for (int64_t p = 0; p < args.panels; p += step) {
     const int64_t left = args.panels - p;
-    kByPanels[(left < 4 ? left : 4) - 1][args.rows - 1](args, 0, p);
+    kByPanels[(left < step ? left : step) - 1][args.rows - 1](args, 0, p);
   }
 }
 
 void multiply_ascending_f32_avx512(const MultiplyArgs& args) noexcept {
-  multiply_packed(args, kPacked<2, Walk::ascending>, kPacked<1, Walk::ascending>);
+  multiply_packed(args, kF32<2, Walk::ascending>, kF32<1, Walk::ascending>);
 }
 
 void multiply_pairs_avx512(const MultiplyArgs& args) noexcept {

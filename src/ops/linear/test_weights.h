@@ -1,6 +1,7 @@
 // Weights with owned bytes for the tests of linear.
 #pragma once
 
+#include <cstring>
 #include <random>
 #include <vector>
 

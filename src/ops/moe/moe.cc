@@ -6,45 +6,12 @@
 
 #include "base/check.h"
 #include "ops/activation/activation.h"
-#include "ops/vector_math.h"
+#include "ops/scalar_math.h"
 
 namespace tessera {
 namespace {
 
 constexpr int64_t kMaxActive = 64;
-
-// log(1 + e^z) in double without libm: e^z by squaring down to a series, the logarithm by atanh
-// series.
-double softplus(double z) {
-  const double n = std::nearbyint(z * 1.44269504088896340736);
-  const double r = (z - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
-  double e = 1.0;
-  for (int k = 14; k >= 1; --k) {
-    e = 1.0 + e * r / k;
-  }
-  const double y = std::ldexp(e, static_cast<int>(n));
-  // log(1 + y): s = y / (2 + y) gives log((1 + s) / (1 - s)) = 2 atanh(s); first bring 1 + y
-  // near 1.
-  int exponent = 0;
-  double m = std::frexp(1.0 + y, &exponent);
-  double s = 0;
-  if (y < 0.4) {  // small y: no cancellation in 1 + y
-    s = y / (2.0 + y);
-    exponent = 0;
-  } else {
-    if (m < 0.70710678118654752) {
-      m *= 2;
-      --exponent;
-    }
-    s = (m - 1.0) / (m + 1.0);
-  }
-  const double z2 = s * s;
-  double sum = 0;
-  for (int k = 21; k >= 1; k -= 2) {
-    sum = sum * z2 + 1.0 / k;
-  }
-  return 2 * s * sum + exponent * 0.69314718055994530942;
-}
 
 float load_f32(const std::byte* p, int64_t i) {
   float value;
@@ -102,7 +69,7 @@ void router_scores(ExecContext& ctx, const RouterSpec& spec, float* logits, int6
       float& x = logits[row * spec.experts + e];
       const float z = x / spec.temperature;
       const double wide = static_cast<double>(z);
-      x = static_cast<float>(std::sqrt(z > 20.0f ? wide : softplus(wide)));
+      x = static_cast<float>(std::sqrt(z > 20.0f ? wide : softplus_double(wide)));
     }
   });
 }

@@ -17,7 +17,7 @@ inline float load_weight(const std::byte* weight, int64_t i) {
 }
 
 template <typename T>
-inline float rstd_of(const T* x, int64_t width, float eps) {
+inline double rstd_of(const T* x, int64_t width, float eps) {
   double lanes[kLanes] = {};
   int64_t i = 0;
   for (; i + kLanes <= width; i += kLanes) {
@@ -36,19 +36,20 @@ inline float rstd_of(const T* x, int64_t width, float eps) {
     }
   }
   const double mean = lanes[0] / static_cast<double>(width);
-  return static_cast<float>(1.0 / __builtin_sqrt(mean + static_cast<double>(eps)));
+  return 1.0 / __builtin_sqrt(mean + static_cast<double>(eps));
 }
 
 template <typename T>
 inline void normalise(const T* x, const std::byte* weight, int64_t width, float eps, T* y) {
-  const float rstd = rstd_of(x, width, eps);
+  const double rstd = rstd_of(x, width, eps);
   for (int64_t i = 0; i < width; ++i) {
-    store(y, i, load_weight(weight, i) * (load(x, i) * rstd));
+    const float unit = static_cast<float>(static_cast<double>(load(x, i)) * rstd);
+    store(y, i, load_weight(weight, i) * unit);
   }
 }
 
 float rstd_bf16(const uint16_t* x, int64_t width, float eps) noexcept {
-  return rstd_of(x, width, eps);
+  return static_cast<float>(rstd_of(x, width, eps));
 }
 void row_bf16(const uint16_t* x, const std::byte* weight, int64_t width, float eps,
               uint16_t* y) noexcept {

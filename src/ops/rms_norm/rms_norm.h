@@ -1,8 +1,9 @@
 // y[t,i] = round( weight[i] * (x[t,i] * rstd_t) ),  rstd_t = 1 / sqrt(mean_i(x[t,i]^2) + eps)
-// (Zhang and Sennrich 2019, with eps). The products are fp32; one rounding to the output type.
+// (Zhang and Sennrich 2019, with eps). Statistic and x * rstd are double, rounded to fp32 once; the
+// product with the weight is fp32, then one rounding to the output type.
 //
-// The statistic is summed in double, where squares are exact, and rounded to fp32 once: lane l of 16
-// takes elements l, l+16, ...; lanes fold as (l, l+8), (l, l+4), (l, l+2), (l, l+1).
+// Order of the sum: lane l of 16 takes elements l, l+16, ...; lanes fold as (l, l+8), (l, l+4), (l,
+// l+2), (l, l+1). Squares are exact in double.
 #pragma once
 
 #include <cstdint>

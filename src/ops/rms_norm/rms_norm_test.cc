@@ -36,8 +36,7 @@ TEST(RmsNorm, EveryLevelEqualsTheReferenceAndADoubleOracleBoundsIt) {
         const size_t at = static_cast<size_t>(row * width + i);
         const double exact = to_float(weight[static_cast<size_t>(i)]) * (to_float(x[at]) * rstd);
         // Half a bf16 step, and the three fp32 roundings before it.
-        const double bound =
-            std::fabs(exact) * (0x1p-8 + 3 * 0x1p-24);
+        const double bound = std::fabs(exact) * (0x1p-8 + 3 * 0x1p-24);
         EXPECT_NEAR(to_float(expected[at]), exact, bound + 1e-30);
       }
     }

@@ -45,8 +45,8 @@ struct TileScratch {
 
 template <typename T>
 Tiling<T> make_tiling(const ExecContext& ctx, const VisionAttentionArgs<T>& args,
-                      const TileKernels& kernels) {
-  const bool is_pairs = std::is_same_v<T, bf16> && ctx.isa >= IsaLevel::avx512 && is_dot_faster();
+                      const TileKernels& kernels, bool may_use_dot) {
+  const bool is_pairs = std::is_same_v<T, bf16> && ctx.isa >= IsaLevel::avx512 && may_use_dot;
   const PanelKind kind = is_pairs ? PanelKind::pairs : PanelKind::f32;
   Tiling<T> t{args, kernels, nullptr, nullptr, 0, 0, 0, 0, 0};
   t.multiply = pick(ctx, multiply_variants(kind));
@@ -196,10 +196,10 @@ void run_tile(const Tiling<T>& t, int64_t head, int64_t first, int64_t queries,
 }  // namespace
 
 template <typename T>
-void attend_tiled(ExecContext& ctx, const VisionAttentionArgs<T>& args,
-                  const TileKernels& kernels) {
+void attend_tiled(ExecContext& ctx, const VisionAttentionArgs<T>& args, const TileKernels& kernels,
+                  bool may_use_dot) {
   const Arena::Scope scope(ctx.scratch);
-  const Tiling<T> t = make_tiling(ctx, args, kernels);
+  const Tiling<T> t = make_tiling(ctx, args, kernels, may_use_dot);
   const int64_t threads = ctx.threads.threads();
   const int64_t tiles = ceil_div(args.last_query - args.first_query, kTileQueries);
   // As few heads at a time as give every thread eight tiles: their packed keys and values are what
@@ -230,7 +230,9 @@ void attend_tiled(ExecContext& ctx, const VisionAttentionArgs<T>& args,
   }
 }
 
-template void attend_tiled(ExecContext&, const VisionAttentionArgs<bf16>&, const TileKernels&);
-template void attend_tiled(ExecContext&, const VisionAttentionArgs<float>&, const TileKernels&);
+template void attend_tiled(ExecContext&, const VisionAttentionArgs<bf16>&, const TileKernels&,
+                           bool);
+template void attend_tiled(ExecContext&, const VisionAttentionArgs<float>&, const TileKernels&,
+                           bool);
 
 }  // namespace tessera::kernels

@@ -17,9 +17,16 @@ struct TileKernels {
   SoftmaxFn scale_and_max;
   SoftmaxFn exp_and_sum;
 };
-// Tiles of queries against packed keys and values.
+// Tiles of queries against packed keys and values. `may_use_dot` allows vdpbf16ps for q . k where
+// the level has it; the bits are the same.
 template <typename T>
-void attend_tiled(ExecContext& ctx, const VisionAttentionArgs<T>& args, const TileKernels& kernels);
+void attend_tiled(ExecContext& ctx, const VisionAttentionArgs<T>& args, const TileKernels& kernels,
+                  bool may_use_dot);
+
+constexpr TileKernels kTileKernelsAvx2 = {multiply_ascending_f32_avx2, scale_and_max_avx2,
+                                          exp_and_sum_avx2};
+constexpr TileKernels kTileKernelsAvx512 = {multiply_ascending_f32_avx512, scale_and_max_avx512,
+                                            exp_and_sum_avx512};
 
 inline float widen(bf16 x) { return to_float(x); }
 inline float widen(float x) { return x; }

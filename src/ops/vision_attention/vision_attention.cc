@@ -6,22 +6,21 @@
 namespace tessera {
 namespace {
 
-constexpr kernels::TileKernels kAvx2 = {kernels::multiply_ascending_f32_avx2,
-                                        kernels::scale_and_max_avx2, kernels::exp_and_sum_avx2};
-constexpr kernels::TileKernels kAvx512 = {kernels::multiply_ascending_f32_avx512,
-                                          kernels::scale_and_max_avx512,
-                                          kernels::exp_and_sum_avx512};
+template <typename T>
+void tiled_avx2(ExecContext& ctx, const VisionAttentionArgs<T>& args) {
+  kernels::attend_tiled(ctx, args, kernels::kTileKernelsAvx2, false);
+}
 
-template <typename T, const kernels::TileKernels& kKernels>
-void tiled(ExecContext& ctx, const VisionAttentionArgs<T>& args) {
-  kernels::attend_tiled(ctx, args, kKernels);
+template <typename T>
+void tiled_avx512(ExecContext& ctx, const VisionAttentionArgs<T>& args) {
+  kernels::attend_tiled(ctx, args, kernels::kTileKernelsAvx512, kernels::is_dot_faster());
 }
 
 template <typename T>
 constexpr Variant<VisionAttentionFn<T>> kVariants[] = {
     {IsaLevel::reference, kernels::attend_reference<T>},
-    {IsaLevel::avx2, tiled<T, kAvx2>},
-    {IsaLevel::avx512, tiled<T, kAvx512>}};
+    {IsaLevel::avx2, tiled_avx2<T>},
+    {IsaLevel::avx512, tiled_avx512<T>}};
 
 template <typename T>
 void attend(ExecContext& ctx, const VisionAttentionArgs<T>& args) {

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "ops/vector_math.h"
+#include "ops/vision_attention/tiles.h"
 
 namespace tessera {
 namespace {
@@ -96,6 +96,40 @@ TEST(vision_attention, wide_scores_agree) {
   expect_levels_agree<bf16>({100, 2, 20}, 1, 8.0f);
   expect_levels_agree<float>({100, 2, 32}, 2, 8.0f);
   expect_levels_agree<float>({90, 1, 32}, 3, 1e-3f);
+}
+
+// The product q . k by either instruction of the highest level.
+TEST(vision_attention, dot_instruction_gives_the_same_bits) {
+  if (detected_isa() < IsaLevel::avx512) {
+    GTEST_SKIP() << "no vdpbf16ps";
+  }
+  ThreadPool threads(1);
+  Arena scratch;
+  ExecContext ctx{threads, scratch, IsaLevel::avx512, {}};
+  for (const int64_t head_dim : {2, 20, 64}) {
+    const Shape s{77, 2, head_dim};
+    const std::vector<bf16> qkv = random_qkv<bf16>(s, 5);
+    const int64_t width = 2 * head_dim;
+    std::vector<bf16> o(static_cast<size_t>(77 * width)), expected(o.size());
+    VisionAttentionArgs<bf16> args{.q = qkv.data(),
+                                   .k = qkv.data() + width,
+                                   .v = qkv.data() + 2 * width,
+                                   .stride = 3 * width,
+                                   .o = expected.data(),
+                                   .o_stride = width,
+                                   .tokens = 77,
+                                   .heads = 2,
+                                   .head_dim = head_dim,
+                                   .scale = 0.3f,
+                                   .first_query = 0,
+                                   .last_query = 77};
+    kernels::attend_reference(ctx, args);
+    for (const bool may_use_dot : {false, true}) {
+      args.o = o.data();
+      kernels::attend_tiled(ctx, args, kernels::kTileKernelsAvx512, may_use_dot);
+      ASSERT_EQ(o, expected) << head_dim;
+    }
+  }
 }
 
 TEST(vision_attention, a_query_does_not_depend_on_the_range_or_the_thread_count) {

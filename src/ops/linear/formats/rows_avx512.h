@@ -11,21 +11,6 @@
 
 namespace tessera::kernels {
 
-// Where the 16 rows begin; rows that do not exist repeat the last one.
-struct PanelRowPointers {
-  const std::byte* row[16];
-};
-
-static inline PanelRowPointers row_pointers(const std::byte* first, int64_t row_bytes,
-                                            int64_t rows) {
-  PanelRowPointers p;
-  for (int64_t r = 0; r < 16; ++r) {
-    p.row[r] = first + (r < rows ? r : rows - 1) * row_bytes;
-  }
-  __asm__ volatile("" : "+m"(p));  // in memory, not in vector registers to be taken apart again
-  return p;
-}
-
 // 64 bytes of every row, copied before they are taken apart: rows whose distance is a multiple of
 // 4 KiB fall into one set of L1 and would evict each other between two looks at a line.
 constexpr int64_t kBlockBytes = 64;
@@ -33,18 +18,27 @@ struct PanelBlock {
   alignas(64) std::byte row[16][kBlockBytes];
 };
 
-static inline void copy_block(const PanelRowPointers& p, int64_t byte, PanelBlock& block) {
+// Rows from args.rows on keep what they hold.
+static inline void copy_block(const std::byte* from, const UnpackArgs& args, PanelBlock& block) {
+  if (args.rows == kPanelRows) [[likely]] {
 #pragma GCC unroll 16
-  for (int r = 0; r < 16; ++r) {
-    _mm512_store_si512(block.row[r], _mm512_loadu_si512(p.row[r] + byte));
+    for (int r = 0; r < 16; ++r) {
+      __builtin_prefetch(from + kBlockBytes);  // from L2 while this block is unpacked
+      _mm512_store_si512(block.row[r], _mm512_loadu_si512(from));
+      from += args.row_bytes;
+    }
+  } else {
+    for (int64_t r = 0; r < args.rows; ++r) {
+      __builtin_memcpy(block.row[r], from + r * args.row_bytes, kBlockBytes);
+    }
   }
 }
 
 // The last bytes of the rows, fewer than 64.
-static inline void copy_part(const PanelRowPointers& p, int64_t byte, int64_t bytes,
+static inline void copy_part(const std::byte* from, int64_t bytes, const UnpackArgs& args,
                              PanelBlock& block) {
-  for (int r = 0; r < 16; ++r) {
-    __builtin_memcpy(block.row[r], p.row[r] + byte, static_cast<size_t>(bytes));
+  for (int64_t r = 0; r < args.rows; ++r) {
+    __builtin_memcpy(block.row[r], from + r * args.row_bytes, static_cast<size_t>(bytes));
   }
 }
 
@@ -108,19 +102,21 @@ template <int64_t kInputsPerBlock, int64_t kStep, int64_t kPanelBytes, typename 
 static inline void unpack_blocks(const UnpackArgs& args, UnpackFn reference,
                                  const UnpackBlock& unpack_block) {
   const std::byte* codes = args.codes + args.first * kBlockBytes / kInputsPerBlock;
-  const PanelRowPointers rows = row_pointers(codes, args.row_bytes, args.rows);
   PanelBlock block;
+  if (args.rows < kPanelRows) {
+    __builtin_memset(&block, 0, sizeof(block));
+  }
   int64_t done = 0;
   for (; done + kInputsPerBlock <= args.count; done += kInputsPerBlock) {
     const int64_t byte = done * kBlockBytes / kInputsPerBlock;
     prefetch_ahead<16 * kBlockBytes>(args, byte * 16);
-    copy_block(rows, byte, block);
+    copy_block(codes + byte, args, block);
     unpack_block(block, done, kInputsPerBlock);
   }
   const int64_t left = (args.count - done) / kStep * kStep;
   if (left > 0) {
-    copy_part(rows, done * kBlockBytes / kInputsPerBlock, left * kBlockBytes / kInputsPerBlock,
-              block);
+    copy_part(codes + done * kBlockBytes / kInputsPerBlock, left * kBlockBytes / kInputsPerBlock,
+              args, block);
     unpack_block(block, done, left);
     done += left;
   }

@@ -89,14 +89,15 @@ inline void unpack(const UnpackArgs& args) {
   constexpr UnpackFn kReference =
       kAsPairs ? unpack_fp8_block_pairs_reference : unpack_fp8_block_f32_reference;
   unpack_blocks<kInputsPerBlock, kStep, kBytes>(
-      args, kReference, [&args](const PanelBlock& block, int64_t done, int64_t inputs) {
+      args, kReference,
+      [&args, panel = args.panel](const PanelBlock& block, int64_t done, int64_t inputs) {
         for (int64_t i = 0; i < inputs; i += kStep) {
           const int64_t input = done + i;
           const uint8_t scale =
               static_cast<uint8_t>(args.scales[(args.first + input) / args.block]);
           const __m512 factor = _mm512_castsi512_ps(_mm512_set1_epi32((scale + kBias) << 23));
           if (scale > kLargestScale ||
-              !unpack_32<kAsPairs>(block, static_cast<int>(i), factor, args.panel, input / 2)) {
+              !unpack_32<kAsPairs>(block, static_cast<int>(i), factor, panel, input / 2)) {
             UnpackArgs part = rest_of(args, input, kBytes);
             part.count = kStep;
             kReference(part);

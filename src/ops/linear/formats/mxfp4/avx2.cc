@@ -21,10 +21,20 @@ inline int load_word(const std::byte* from, int64_t bytes) {
   return word;
 }
 
-// Up to four scales of all 16 rows, the first in the lowest byte of each word.
-inline void load_scales(const PanelRowPointers& p, int64_t at, int64_t count, int words[16]) {
-  for (int r = 0; r < 16; ++r) {
-    words[r] = load_word(p.row[r] + at, count);
+// Up to four scales of all 16 rows from group `group` of args on, the first in the lowest byte of
+// each word.
+inline void load_scales(const UnpackArgs& args, int64_t group, int64_t count, int words[16]) {
+  const std::byte* from = args.scales + args.first / kGroup + group;
+  if (args.rows == kPanelRows && count >= 4) [[likely]] {
+#pragma GCC unroll 16
+    for (int r = 0; r < 16; ++r) {
+      words[r] = load_word(from, 4);
+      from += args.scale_row_bytes;
+    }
+  } else {
+    for (int64_t r = 0; r < 16; ++r) {
+      words[r] = r < args.rows ? load_word(from + r * args.scale_row_bytes, count) : 0x7f7f7f7f;
+    }
   }
 }
 
@@ -105,14 +115,12 @@ inline void unpack_group(const PanelBlock& block, int byte, __m256 low, __m256 h
 }  // namespace
 
 void unpack_mxfp4_f32_avx2(const UnpackArgs& args) noexcept {
-  const PanelRowPointers scale_rows =
-      row_pointers(args.scales + args.first / kGroup, args.scale_row_bytes, args.rows);
   float* panel = static_cast<float*>(args.panel);
   unpack_blocks<kInputsPerBlock, kGroup, kF32PanelBytes>(
       args, unpack_mxfp4_f32_reference,
-      [&args, &scale_rows, panel](const PanelBlock& block, int64_t done, int64_t inputs) {
+      [&args, panel](const PanelBlock& block, int64_t done, int64_t inputs) {
         alignas(32) int words[16];
-        load_scales(scale_rows, done / kGroup, inputs / kGroup, words);
+        load_scales(args, done / kGroup, inputs / kGroup, words);
         for (int64_t i = 0; i < inputs; i += kGroup) {
           const __m256i low = scales_of(words, i / kGroup);
           const __m256i high = scales_of(words + 8, i / kGroup);

@@ -21,17 +21,20 @@ inline int load_word(const std::byte* from, int64_t bytes) {
   return word;
 }
 
-// Up to four scales of all 16 rows, the first in the lowest byte of each lane.
-inline __m512i load_scales(const PanelRowPointers& p, int64_t at, int64_t count) {
+// Up to four scales of all 16 rows from group `group` of args on, the first in the lowest byte of
+// each lane.
+inline __m512i load_scales(const UnpackArgs& args, int64_t group, int64_t count) {
   alignas(64) int words[16];
-  if (count >= 4) {
+  const std::byte* from = args.scales + args.first / kGroup + group;
+  if (args.rows == kPanelRows && count >= 4) [[likely]] {
 #pragma GCC unroll 16
     for (int r = 0; r < 16; ++r) {
-      words[r] = load_word(p.row[r] + at, 4);
+      words[r] = load_word(from, 4);
+      from += args.scale_row_bytes;
     }
   } else {
-    for (int r = 0; r < 16; ++r) {
-      words[r] = load_word(p.row[r] + at, count);
+    for (int64_t r = 0; r < 16; ++r) {
+      words[r] = r < args.rows ? load_word(from + r * args.scale_row_bytes, count) : 0x7f7f7f7f;
     }
   }
   return _mm512_load_si512(words);
@@ -68,18 +71,15 @@ inline void unpack(const UnpackArgs& args) {
   constexpr int64_t kBytes = kAsPairs ? kPairPanelBytes : kF32PanelBytes;
   constexpr UnpackFn kReference =
       kAsPairs ? unpack_mxfp4_pairs_reference : unpack_mxfp4_f32_reference;
-  const PanelRowPointers scale_rows =
-      row_pointers(args.scales + args.first / kGroup, args.scale_row_bytes, args.rows);
   unpack_blocks<kInputsPerBlock, kGroup, kBytes>(
       args, kReference,
-      [&args, &scale_rows](const PanelBlock& block, int64_t done, int64_t inputs) {
-        __m512i words = load_scales(scale_rows, done / kGroup, inputs / kGroup);
+      [&args, panel = args.panel](const PanelBlock& block, int64_t done, int64_t inputs) {
+        __m512i words = load_scales(args, done / kGroup, inputs / kGroup);
         for (int64_t i = 0; i < inputs; i += kGroup) {
           const __m512i scales = _mm512_and_si512(words, _mm512_set1_epi32(0xff));
           words = _mm512_srli_epi32(words, 8);
           if (_mm512_cmpgt_epi32_mask(scales, _mm512_set1_epi32(kLargestScale)) == 0) [[likely]] {
-            unpack_group<kAsPairs>(block, static_cast<int>(i / 2), scales, args.panel,
-                                   (done + i) / 2);
+            unpack_group<kAsPairs>(block, static_cast<int>(i / 2), scales, panel, (done + i) / 2);
           } else {
             UnpackArgs part = rest_of(args, done + i, kBytes);
             part.count = kGroup;

@@ -1,0 +1,5 @@
+#include "ops/hyper_connections/kernels.inl"
+
+namespace tessera {
+const HyperConnectionKernels kHyperConnectionAvx512 = {project};
+}  // namespace tessera

@@ -1,0 +1,5 @@
+#include "ops/hyper_connections/kernels.inl"
+
+namespace tessera {
+const HyperConnectionKernels kHyperConnectionReference = {project};
+}  // namespace tessera
