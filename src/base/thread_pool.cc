@@ -19,6 +19,8 @@ namespace {
 // follow each other within microseconds, and a timer-based short sleep costs more than it saves.
 constexpr int kSpins = 500;
 
+constexpr uint64_t kUnclaimed = 0xffffffffU;  // lower half of the offer
+
 // Quota of a cgroup v2 file `max 100000` or `150000 100000`; 0 when unlimited or absent.
 double quota_v2(const std::string& path) {
   std::ifstream file(path);
@@ -113,20 +115,29 @@ ThreadPool::~ThreadPool() {
   }
 }
 
-void ThreadPool::take_items(int thread) noexcept {
+bool ThreadPool::run_one(int thread) noexcept {
+  uint64_t offer = offer_.load(std::memory_order_acquire);
   while (true) {
-    const int64_t item = next_item_.fetch_add(1, std::memory_order_relaxed);
-    if (item >= items_) {
-      return;
+    if ((offer & kUnclaimed) == 0) {
+      return false;
     }
-    function_(body_, item, thread);
+    if (offer_.compare_exchange_weak(offer, offer - 1, std::memory_order_acq_rel)) {
+      break;
+    }
   }
+  function_(body_, items_ - static_cast<int64_t>(offer & kUnclaimed), thread);
+  const int64_t total = items_;
+  if (done_items_.fetch_add(1, std::memory_order_acq_rel) + 1 == total) {
+    done_items_.notify_one();
+  }
+  return true;
 }
 
 void ThreadPool::run(int64_t items, Function function, const void* body) noexcept {
   if (items <= 0) {
     return;
   }
+  TESSERA_CHECK(static_cast<uint64_t>(items) <= kUnclaimed);
   const ScopedFlushSubnormals flush;
   if (items == 1 || workers_.empty()) {
     for (int64_t item = 0; item < items; ++item) {
@@ -137,20 +148,22 @@ void ThreadPool::run(int64_t items, Function function, const void* body) noexcep
   function_ = function;
   body_ = body;
   items_ = items;
-  next_item_.store(0, std::memory_order_relaxed);
-  busy_workers_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
+  done_items_.store(0, std::memory_order_relaxed);
+  const uint64_t loop = (offer_.load(std::memory_order_relaxed) >> 32) + 1;
+  offer_.store((loop << 32) | static_cast<uint64_t>(items), std::memory_order_release);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
-  take_items(0);
+  while (run_one(0)) {
+  }
   int spins = 0;
-  int busy = busy_workers_.load(std::memory_order_acquire);
-  while (busy != 0) {
+  int64_t done = done_items_.load(std::memory_order_acquire);
+  while (done != items) {
     if (++spins < kSpins) {
       _mm_pause();
     } else {
-      busy_workers_.wait(busy, std::memory_order_acquire);
+      done_items_.wait(done, std::memory_order_acquire);
     }
-    busy = busy_workers_.load(std::memory_order_acquire);
+    done = done_items_.load(std::memory_order_acquire);
   }
 }
 
@@ -172,9 +185,7 @@ void ThreadPool::work(int thread) noexcept {
     if (is_stopping_.load(std::memory_order_relaxed)) {
       return;
     }
-    take_items(thread);
-    if (busy_workers_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      busy_workers_.notify_all();
+    while (run_one(thread)) {
     }
   }
 }

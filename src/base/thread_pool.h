@@ -43,17 +43,21 @@ class ThreadPool {
   }
 
   void run(int64_t items, Function function, const void* body) noexcept;
-  void take_items(int thread) noexcept;
+  // Claims one item of the open loop and runs it; false when none is left.
+  bool run_one(int thread) noexcept;
   void work(int thread) noexcept;
 
   std::vector<std::thread> workers_;
-  // The loop in progress. Written by the caller before `generation_` moves on.
+  // The loop in progress, written before its items are offered. Read only by a thread that has
+  // claimed an item: until that item is done, the loop cannot end.
   Function function_ = nullptr;
   const void* body_ = nullptr;
   int64_t items_ = 0;
-  std::atomic<int64_t> next_item_{0};
+  // Loop number in the upper half, unclaimed items in the lower one: a claim cannot hit another
+  // loop. The caller waits for done items only, never for workers that slept through the loop.
+  std::atomic<uint64_t> offer_{0};
+  std::atomic<int64_t> done_items_{0};
   std::atomic<uint32_t> generation_{0};  // moves on once per loop, and once to stop
-  std::atomic<int> busy_workers_{0};
   std::atomic<bool> is_stopping_{false};
 };
 

@@ -24,18 +24,23 @@ inline int load_word(const std::byte* from, int64_t bytes) {
 // Up to four scales of all 16 rows from group `group` of args on, the first in the lowest byte of
 // each lane.
 inline __m512i load_scales(const UnpackArgs& args, int64_t group, int64_t count) {
-  alignas(64) int words[16];
   const std::byte* from = args.scales + args.first / kGroup + group;
   if (args.rows == kPanelRows && count >= 4) [[likely]] {
-#pragma GCC unroll 16
-    for (int r = 0; r < 16; ++r) {
-      words[r] = load_word(from, 4);
-      from += args.scale_row_bytes;
+    // Put together in registers: sixteen small stores would hold up the load of their sum.
+    const int64_t step = args.scale_row_bytes;
+    __m128i quads[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      quads[i] = _mm_setr_epi32(load_word(from, 4), load_word(from + step, 4),
+                                load_word(from + 2 * step, 4), load_word(from + 3 * step, 4));
+      from += 4 * step;
     }
-  } else {
-    for (int64_t r = 0; r < 16; ++r) {
-      words[r] = r < args.rows ? load_word(from + r * args.scale_row_bytes, count) : 0x7f7f7f7f;
-    }
+    const __m512i low = _mm512_inserti32x4(_mm512_castsi128_si512(quads[0]), quads[1], 1);
+    return _mm512_inserti32x4(_mm512_inserti32x4(low, quads[2], 2), quads[3], 3);
+  }
+  alignas(64) int words[16];
+  for (int64_t r = 0; r < 16; ++r) {
+    words[r] = r < args.rows ? load_word(from + r * args.scale_row_bytes, count) : 0x7f7f7f7f;
   }
   return _mm512_load_si512(words);
 }
