@@ -2,13 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "io/sha256.h"
+#include "runtime/engine.h"
+#include "tensor/trace.h"
 #include "tests/support/demo.h"
 #include "tests/support/edited_model.h"
 #include "tests/support/temp_folder.h"
@@ -212,6 +216,37 @@ TEST_F(Trace, HostileRecords) {
     expect_error(replay("case", request), 2);
   }
   EXPECT_TRUE(folder_.is_empty());
+}
+
+// Asks the engine to stop at the first tap of the second forward call.
+class StoppingSink : public TraceSink {
+ public:
+  bool wants(std::string_view name) override {
+    flag.store(flag.load() || name.starts_with("c1."));
+    return false;
+  }
+  bool tap(std::string_view, const MutableTensorView&) override { return false; }
+
+  std::atomic<bool> flag{false};
+};
+
+// Without this a trace that Ctrl-C cut short would be taken for a whole one.
+TEST(Replay, ThatWasCancelledSaysSo) {
+  EngineOptions options;
+  options.model = tiny_model();
+  const std::unique_ptr<Engine> engine = Engine::open(options);
+  Request request;
+  request.raw_prompt = "hello";
+  request.max_tokens = 1;
+  const int64_t tokens = engine->generate(request).prompt_tokens;
+  request.calls = {{0, tokens}, {tokens, 1}, {tokens + 1, 1}};
+  EXPECT_EQ(engine->generate(request).finish_reason, FinishReason::stop);
+  StoppingSink sink;
+  request.sink = &sink;
+  request.cancel = &sink.flag;
+  const Result result = engine->generate(request);
+  EXPECT_EQ(result.calls.size(), 2U);
+  EXPECT_EQ(result.finish_reason, FinishReason::cancelled);
 }
 
 }  // namespace

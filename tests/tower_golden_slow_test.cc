@@ -9,18 +9,18 @@
 namespace tessera {
 namespace {
 
-TEST(TowerGoldenSlow, F32Of700x420) {
+TEST(FullTowerSlow, F32Of700x420) {
   TESSERA_SKIP_FULL_SIZE_WITHOUT_VECTORS();
   test::expect_like_fp32(test::compare_tower<float>("700x420.fp32", 700, 420));
 }
 
-TEST(TowerGoldenSlow, Bf16Of1008x1008) {
+TEST(FullTowerSlow, Bf16Of1008x1008) {
   TESSERA_SKIP_FULL_SIZE_WITHOUT_VECTORS();
   test::expect_like_reference(test::compare_tower<bf16>("1008x1008.math", 1008, 1008));
 }
 
 // Check values of README.md.
-TEST(TowerGoldenSlow, GeneratedTensors) {
+TEST(FullTowerSlow, GeneratedTensors) {
   struct Row {
     const char* tensor;
     int64_t elements;

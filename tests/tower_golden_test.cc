@@ -17,7 +17,7 @@ using deepseek_v41::SyntheticWeights;
 using deepseek_v41::VisionBuffers;
 using deepseek_v41::VisionJob;
 
-TEST(TowerGolden, Bf16Of700x420) {
+TEST(FullTower, Bf16Of700x420) {
   TESSERA_SKIP_FULL_SIZE_WITHOUT_VECTORS();
   test::expect_like_reference(test::compare_tower<bf16>("700x420.math", 700, 420));
 }

@@ -1,6 +1,7 @@
 // tessera trace: every intermediate tensor of a request into one safetensors file.
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <limits>
 #include <memory>
 
 #include "base/error.h"
@@ -74,6 +75,10 @@ Request replayed_request(const trace::TraceFile& recorded, Arguments& a) {
     request.calls.push_back({call.start, call.rows});
   }
   for (const int64_t token : info.tokens) {
+    if (token < 0 || token > std::numeric_limits<int32_t>::max()) {
+      throw Error(ErrorCode::bad_file,
+                  str_cat(a.replay, ": recorded token ", token, " is no token id"));
+    }
     request.fed_ids.push_back(static_cast<int32_t>(token));
   }
   if (a.activations.empty()) {

@@ -1,7 +1,5 @@
 #include "model/decode_bench.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -188,11 +186,11 @@ void check_options(const Config& config, const DecodeBenchOptions& options) {
 }
 
 void check_memory(int64_t bytes) {
-  const int64_t free = static_cast<int64_t>(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  if (bytes > free) {
+  const int64_t available = available_memory_bytes();
+  if (available > 0 && bytes > available) {
     throw Error(ErrorCode::bad_request,
-                str_cat("the layers need ", bytes / 1000000, " MB, ", free / 1000000,
-                        " MB are free; ask for fewer --layers or --experts"));
+                str_cat("the layers need ", bytes / 1000000, " MB, ", available / 1000000,
+                        " MB are available; ask for fewer --layers or --experts"));
   }
 }
 

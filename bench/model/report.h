@@ -20,6 +20,8 @@ struct ModelReport {
 
 // Peak resident memory of this process so far; 0 where the system does not tell.
 int64_t peak_memory_bytes();
+// Memory that can still be had without swapping; 0 where the system does not tell.
+int64_t available_memory_bytes();
 
 // Limits, results and notes, one a line, for people.
 std::string report_text(const ModelReport& report);

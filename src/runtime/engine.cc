@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -60,22 +61,43 @@ struct Engine::State {
 
 namespace {
 
-// generation_config.json is optional; its key default_thinking ("off", "low", "high", "max") is
-// ours.
+// generation_config.json is optional (the release has none); its key default_thinking ("off",
+// "low", "high", "max" or 1..100) is ours.
 GenerationDefaults read_defaults(const std::string& folder) {
   GenerationDefaults d;
   const std::string path = folder + "/generation_config.json";
-  std::optional<io::Json> json;
-  try {
-    json = io::read_json_file(path);
-  } catch (const Error&) {
-    return d;  // absent in the release
+  if (!std::filesystem::exists(path)) {
+    return d;
   }
-  const io::ConfigView v(*json, path);
+  const io::Json json = io::read_json_file(path);
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::bad_file, str_cat(path, ": ", what));
+  };
+  if (!json.is_object()) {
+    refuse("expected a JSON object");
+  }
+  const io::ConfigView v(json, path);
   d.temperature = v.boolean_or("do_sample", true) ? v.number_or("temperature", 1.0) : 0.0;
   d.top_p = v.number_or("top_p", 0.95);
   d.max_tokens = v.integer_or("max_new_tokens", 1, kMaxContext, d.max_tokens);
-  d.is_thinking = v.text_or("default_thinking", "high") != "off";
+  // Read even when do_sample switches it off, so that a wrong value is noticed.
+  const double stated = v.number_or("temperature", 1.0);
+  if (!(stated >= 0 && stated <= 100)) {
+    refuse(str_cat("temperature is ", stated, ", expected 0 to 100"));
+  }
+  if (!(d.top_p >= 0 && d.top_p <= 1)) {
+    refuse(str_cat("top_p is ", d.top_p, ", expected 0 to 1"));
+  }
+  const std::string thinking = v.text_or("default_thinking", "high");
+  d.is_thinking = thinking != "off";
+  if (d.is_thinking) {
+    const std::optional<int> effort = parse_effort_level(thinking);
+    if (!effort.has_value()) {
+      refuse(str_cat("default_thinking is '", thinking,
+                     "', expected off, low, high, max or a number from 1 to 100"));
+    }
+    d.effort = *effort;
+  }
   return d;
 }
 

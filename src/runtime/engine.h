@@ -34,6 +34,7 @@ struct EngineOptions {
 // What a model says about generation: generation_config.json, or the defaults of docs.
 struct GenerationDefaults {
   bool is_thinking = true;
+  int effort = 75;  // when thinking
   double temperature = 1.0;
   double top_p = 0.95;
   int64_t max_tokens = 4096;
@@ -52,7 +53,7 @@ struct Request {
   std::vector<ImageSource> raw_images;  // of raw_prompt
   std::string image_root;               // folder that relative picture paths start from
   std::optional<bool> is_thinking;      // unset: the model's default
-  int effort = 75;                      // 1 to 100, thinking only
+  std::optional<int> effort;            // 1 to 100, thinking only; unset: the model's default
 
   std::optional<int64_t> max_tokens;  // unset: the model's default
   std::optional<double> temperature;

@@ -45,6 +45,8 @@ int64_t Generation::max_tokens() const {
 
 Result Generation::run() {
   c_.ctx.trace.stop();
+  check_ids(request_.scored_ids, "scored token");
+  check_ids(request_.fed_ids, "recorded token");
   make_prompt();
   encode_pictures();
   if (is_cancelled() || request_.stops_after_vision) {
@@ -69,9 +71,10 @@ Result Generation::run() {
 // sizes.
 void Generation::make_prompt() {
   const deepseek_v41::Config& config = c_.model.network.config;
-  const deepseek_v41::PromptOptions options = {.is_thinking = result_.is_thinking,
-                                               .effort = request_.effort,
-                                               .revision = c_.options.encoding};
+  const deepseek_v41::PromptOptions options = {
+      .is_thinking = result_.is_thinking,
+      .effort = request_.effort.value_or(c_.defaults.effort),
+      .revision = c_.options.encoding};
   deepseek_v41::Prompt prompt =
       request_.raw_prompt.has_value()
           ? c_.encoder.encode_raw(*request_.raw_prompt, request_.raw_images)
@@ -159,6 +162,16 @@ void Generation::place_embeddings() {
           embeddings_[at] = rows;
           rows += row_bytes;
       }
+    }
+  }
+}
+
+// Ids that the caller gives must be tokens of the model.
+void Generation::check_ids(const std::vector<int32_t>& ids, const char* what) const {
+  for (const int32_t id : ids) {
+    if (id < 0 || id >= c_.model.network.config.vocab) {
+      throw Error(ErrorCode::bad_request, str_cat(what, " ", id, " is outside the vocabulary of ",
+                                                  c_.model.network.config.vocab));
     }
   }
 }
@@ -310,6 +323,9 @@ void Generation::replay() {
     }
     step(call.rows, 1);
     result_.call_tokens.push_back(choose(logits_of(0)));
+  }
+  if (result_.calls.size() < request_.calls.size()) {
+    result_.finish_reason = FinishReason::cancelled;
   }
   result_.ids = result_.call_tokens;
 }

@@ -35,6 +35,7 @@ class Generation {
   void decode();
   void score();
   void replay();
+  void check_ids(const std::vector<int32_t>& ids, const char* what) const;
 
   // One forward call on the next `rows` positions of `sequence_`; logits of the last `logit_rows`.
   void step(int64_t rows, int64_t logit_rows);

@@ -21,7 +21,7 @@ InputCase to_input(deepseek_v41::PromptCase from, const std::string& root) {
   r.raw_prompt = std::move(from.raw_prompt);
   r.raw_images = std::move(from.raw_images);
   r.is_thinking = from.is_thinking;
-  r.effort = from.effort.value_or(r.effort);
+  r.effort = from.effort;
   r.image_root = root;
   return input;
 }

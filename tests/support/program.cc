@@ -259,14 +259,26 @@ ProgramResult run_program(const std::vector<std::string>& arguments,
 
 void expect_error(const ProgramResult& result, int status,
                   std::initializer_list<std::string_view> parts) {
-  EXPECT_EQ(result.status, status) << "signal " << result.signal << ": " << result.err;
-  EXPECT_EQ(result.out, "");
-  EXPECT_TRUE(result.err.starts_with("tessera: ")) << result.err;
-  EXPECT_TRUE(result.err.ends_with("\n"));
-  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
-  for (const std::string_view part : parts) {
-    EXPECT_NE(result.err.find(part), std::string::npos) << "no '" << part << "' in: " << result.err;
+  std::string wrong;
+  if (result.status != status) {
+    wrong += "another status; ";
   }
+  if (!result.out.empty()) {
+    wrong += "standard output is not empty; ";
+  }
+  if (!result.err.starts_with("tessera: ") || !result.err.ends_with("\n") ||
+      std::count(result.err.begin(), result.err.end(), '\n') != 1) {
+    wrong += "not one line that begins with 'tessera: '; ";
+  }
+  for (const std::string_view part : parts) {
+    if (result.err.find(part) == std::string::npos) {
+      wrong.append("no '").append(part).append("' in the message; ");
+    }
+  }
+  EXPECT_TRUE(wrong.empty()) << "expected status " << status << " and one line, found " << wrong
+                             << "status " << result.status << ", signal " << result.signal
+                             << ", standard error '" << result.err << "', standard output '"
+                             << result.out.substr(0, 200) << "'";
 }
 
 }  // namespace tessera::test

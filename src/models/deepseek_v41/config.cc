@@ -24,6 +24,27 @@ void require(bool condition, const std::string& where, const std::string& what) 
   }
 }
 
+// A key that may be absent must have this value: the network computes nothing else.
+void require_text(const io::ConfigView& v, std::string_view key, std::string_view value) {
+  const std::string found = v.text_or(key, value);
+  if (found != value) {
+    throw Error(ErrorCode::unsupported,
+                str_cat(v.where(), ": ", key, " is '", found, "', expected '", value, "'"));
+  }
+}
+
+void require_flag(const io::ConfigView& v, std::string_view key, bool value) {
+  if (v.boolean_or(key, value) != value) {
+    throw Error(ErrorCode::unsupported, str_cat(v.where(), ": ", key, " must be ", value));
+  }
+}
+
+double positive(const io::ConfigView& v, std::string_view key) {
+  const double value = v.number(key);
+  require(value > 0, v.where(), str_cat(key, " is ", value, ", expected a positive number"));
+  return value;
+}
+
 // Key names of the two dialects; everything else about them is equal.
 struct Names {
   const char *hidden, *ffn_dim, *layers, *stages, *heads, *active, *score, *route_scale, *rotary,
@@ -82,8 +103,8 @@ void read_attention(const io::ConfigView& v, const Names& n, Config& c) {
   c.candidate_source = v.integer(n.candidate_source, -kMaxLayers, kMaxLayers);
   c.candidate_blocks = v.integer("candidate_topk_blocks", 0, kMaxSize);
   c.candidate_block_size = v.integer("candidate_block_size", 1, kMaxSize);
-  c.rope_theta = v.number("rope_theta");
-  c.compress_rope_theta = v.number("compress_rope_theta");
+  c.rope_theta = positive(v, "rope_theta");
+  c.compress_rope_theta = positive(v, "compress_rope_theta");
 }
 
 void read_moe(const io::ConfigView& v, const Names& n, Config& c) {
@@ -91,7 +112,7 @@ void read_moe(const io::ConfigView& v, const Names& n, Config& c) {
   c.experts = v.integer("n_routed_experts", 1, kMaxSize);
   c.active_experts = v.integer(n.active, 1, 64);
   c.route_scale = v.number(n.route_scale);
-  c.gate_temperature = v.number_or("gate_temp", 1.0);
+  c.gate_temperature = v.has("gate_temp") ? positive(v, "gate_temp") : 1.0;
   c.normalise_top_k = v.boolean_or("norm_topk_prob", true);
   c.swiglu_limit = v.number("swiglu_limit");
   require(v.integer("n_shared_experts", 0, kMaxSize) == 1, v.where(), "n_shared_experts must be 1");
@@ -105,7 +126,7 @@ void read_moe(const io::ConfigView& v, const Names& n, Config& c) {
 void read_extras(const io::ConfigView& v, const Names& n, Config& c) {
   c.hc_copies = v.integer("hc_mult", 1, 8);
   c.hc_iterations = v.integer("hc_sinkhorn_iters", 1, 1000);
-  c.hc_eps = v.number("hc_eps");
+  c.hc_eps = positive(v, "hc_eps");
   EngramConfig& e = c.engram;
   e.layers = v.integers("engram_layer_ids", 0, kMaxLayers);
   e.table_rows = v.integers("engram_num_embeddings", 1, kMaxRows);
@@ -129,7 +150,7 @@ void read_text(const io::ConfigView& v, const Names& n, Config& c) {
   c.vocab = v.integer("vocab_size", 1, kMaxSize);
   c.hidden = v.integer(n.hidden, 1, kMaxSize);
   c.layers = v.integer(n.layers, 1, kMaxLayers);
-  c.norm_eps = v.number(n.eps);
+  c.norm_eps = positive(v, n.eps);
   read_attention(v, n, c);
   read_moe(v, n, c);
   read_extras(v, n, c);
@@ -137,9 +158,9 @@ void read_text(const io::ConfigView& v, const Names& n, Config& c) {
 
 void read_yarn(const io::ConfigView& v, const Names& n, const char* factor, Config& c) {
   c.yarn.original_positions = v.integer(n.yarn_positions, 0, kMaxRows);
-  c.yarn.factor = v.number(factor);
-  c.yarn.beta_fast = v.number("beta_fast");
-  c.yarn.beta_slow = v.number("beta_slow");
+  c.yarn.factor = positive(v, factor);
+  c.yarn.beta_fast = positive(v, "beta_fast");
+  c.yarn.beta_slow = positive(v, "beta_slow");
 }
 
 // prefix: "" in the nested dialect's vision_config, "vision_" in the flat one.
@@ -151,7 +172,7 @@ void read_vision(const io::ConfigView& v, bool is_flat, Config& c) {
   o.heads = v.integer(key("num_attention_heads", "vision_n_heads"), 1, kMaxSize);
   o.ffn_dim = v.integer(key("intermediate_size", "vision_inter_dim"), 1, kMaxSize);
   o.patch_px = v.integer(key("patch_size", "vision_patch_size"), 1, 1024);
-  o.rope_theta = v.number(key("rope_theta", "vision_rope_theta"));
+  o.rope_theta = positive(v, key("rope_theta", "vision_rope_theta"));
   o.downsample = v.integer(key("downsample_ratio", "vision_downsample_ratio"), 1, 64);
   o.max_tokens = v.integer(key("max_image_tokens", "vision_max_n_token"), 5, kMaxSize);
   o.min_pixels = v.integer(key("min_pixels", "vision_min_pixels"), 0, kMaxRows);
@@ -174,9 +195,13 @@ Config parse_nested(const io::ConfigView& top, std::vector<std::string>* unread)
     read_yarn(*yarn, kNested, "factor", c);
   }
   c.max_positions = text->integer_or("max_position_embeddings", 0, kMaxRows, 0);
-  for (const char* key :
-       {"model_type", "num_key_value_heads", "hidden_act", "attention_bias", "attention_dropout",
-        "initializer_range", "use_cache", "tie_word_embeddings", "topk_method"}) {
+  require_text(*text, "hidden_act", "silu");
+  require_text(*text, "topk_method", "noaux_tc");
+  require_flag(*text, "attention_bias", false);
+  require_flag(*text, "tie_word_embeddings", false);
+  require(text->integer_or("num_key_value_heads", 0, kMaxSize, 1) == 1, text->where(),
+          "num_key_value_heads must be 1");
+  for (const char* key : {"model_type", "attention_dropout", "initializer_range", "use_cache"}) {
     text->ignore(key);
   }
   if (const auto vision = top.child("vision_config")) {
@@ -193,6 +218,9 @@ Config parse_nested(const io::ConfigView& top, std::vector<std::string>* unread)
       throw Error(ErrorCode::unsupported, str_cat(quantization->where(), ": quant_method is '",
                                                   method, "', expected 'fp8'"));
     }
+    require_text(*quantization, "activation_scheme", "dynamic");
+    require_text(*quantization, "scale_fmt", "ue8m0");
+    require_text(*quantization, "expert_dtype", "fp4");
     const std::vector<int64_t> block = quantization->integers("weight_block_size", 1, 4096);
     require(block.size() == 2 && block[0] == block[1], quantization->where(),
             "weight_block_size must be two equal numbers");
@@ -223,8 +251,9 @@ Config parse_flat(const io::ConfigView& v, std::vector<std::string>* unread) {
     throw Error(ErrorCode::unsupported,
                 str_cat(v.where(), ": dtype is '", dtype, "', expected 'fp8'"));
   }
-  for (const char* key :
-       {"expert_dtype", "max_batch_size", "max_seq_len", "temperature", "scale_fmt"}) {
+  require_text(v, "expert_dtype", "fp4");
+  require_text(v, "scale_fmt", "ue8m0");
+  for (const char* key : {"max_batch_size", "max_seq_len", "temperature"}) {
     v.ignore(key);
   }
   if (unread != nullptr) {
@@ -302,6 +331,9 @@ void check_sizes(const std::string& where, const Config& c) {
   }
   if (!e.layers.empty()) {
     multiple("engram_head_dim", e.head_dim, 32);
+    require(
+        e.pad_token < c.vocab, where,
+        str_cat("engram_pad_token_id ", e.pad_token, " is outside the vocabulary of ", c.vocab));
   }
   if (c.vision.layers > 0) {
     multiple("vision hidden size", c.vision.hidden, c.vision.heads);
