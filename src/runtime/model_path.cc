@@ -41,7 +41,8 @@ fs::path snapshot_of(const std::string& name) {
                 "); download it first with the Hugging Face command line tool"));
   }
   const fs::path snapshot = base / "snapshots" / commit;
-  if (!fs::is_directory(snapshot)) {
+  std::error_code error;  // a name too long is no folder either
+  if (!fs::is_directory(snapshot, error)) {
     throw Error(ErrorCode::bad_file,
                 str_cat("--model ", name, ": the cache names commit ", commit, " but ",
                         snapshot.string(), " is missing; download the model again"));

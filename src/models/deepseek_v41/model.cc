@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "models/deepseek_v41/prompt.h"
 #include "models/deepseek_v41/token_map.h"
 
 namespace tessera::deepseek_v41 {
@@ -46,6 +47,9 @@ std::unique_ptr<const Model> Model::load(const std::string& folder, const Parity
     throw Error(ErrorCode::bad_file,
                 str_cat(folder, "/tokenizer.json: ", tokenizer.size(),
                         " tokens, config.json has a vocabulary of ", config.vocab));
+  }
+  if (config.image_token < 0) {  // a text-only checkpoint need not name it; prompts may still hold it
+    config.image_token = tokenizer.token_id(kImagePlaceholder).value_or(-1);
   }
   io::Checkpoint checkpoint(folder);
   Weights weights = bind_weights(checkpoint, config);

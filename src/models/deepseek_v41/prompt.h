@@ -20,6 +20,9 @@
 
 namespace tessera::deepseek_v41 {
 
+// The token that stands for a picture in a prompt, before its span replaces it.
+constexpr std::string_view kImagePlaceholder = "<｜deepseek_image｜>";
+
 struct PromptOptions {
   bool is_thinking = true;
   int effort = 75;              // 1 to 100; low 50, high 75, max 100

@@ -18,7 +18,7 @@ constexpr std::string_view kThink = "<think>";
 constexpr std::string_view kEndThink = "</think>";
 constexpr std::string_view kDsml = "｜DSML｜";
 constexpr std::string_view kLatestReminder = "<｜latest_reminder｜>";
-constexpr std::string_view kImage = "<｜deepseek_image｜>";
+constexpr std::string_view kImage = kImagePlaceholder;
 
 // The calls block, written and parsed.
 constexpr std::string_view kCallsBegin = "\n\n<｜DSML｜ calls>\n";
