@@ -48,7 +48,8 @@ std::unique_ptr<const Model> Model::load(const std::string& folder, const Parity
                 str_cat(folder, "/tokenizer.json: ", tokenizer.size(),
                         " tokens, config.json has a vocabulary of ", config.vocab));
   }
-  if (config.image_token < 0) {  // a text-only checkpoint need not name it; prompts may still hold it
+  if (config.image_token <
+      0) {  // a text-only checkpoint need not name it; prompts may still hold it
     config.image_token = tokenizer.token_id(kImagePlaceholder).value_or(-1);
   }
   io::Checkpoint checkpoint(folder);
