@@ -246,6 +246,36 @@ TEST(StepInvariance, ForksAreIndependent) {
   EXPECT_EQ(std::memcmp(b.data(), expected_other.data() + 40 * config().vocab, tail), 0);
 }
 
+// Swapped out and in again, or taken back to a copy: the sequence goes on as if nothing had
+// happened.
+TEST(StepInvariance, SavedStatesGoOnWithTheSameBits) {
+  const Prompt prompt(90, 15);
+  Machine machine;
+  SequenceState plain(config(), machine.pools);
+  const std::vector<float> expected = machine.read(plain, prompt, 90);
+  SequenceState state(config(), machine.pools);
+  machine.step(state, prompt, 37, 37);
+  const std::vector<std::byte> saved = state.serialise(config());
+  const SequenceState copy = state;
+  machine.step(state, prompt, 30, 30);
+  SequenceState back = SequenceState::deserialise(config(), machine.pools, saved);
+  expect_same_state(back, copy);
+  EXPECT_EQ(back.serialise(config()), saved);
+  const std::vector<float> rest = machine.read(back, prompt, 11);
+  EXPECT_EQ(
+      std::memcmp(rest.data(), expected.data() + 37 * config().vocab, rest.size() * sizeof(float)),
+      0);
+  state.truncate_pages(config(), 37);
+  EXPECT_EQ(state.kv[2].page_count(), 1);
+  state = copy;
+  EXPECT_TRUE(same_bits(machine.read(state, prompt, 20), rest));
+  EXPECT_THROW(
+      SequenceState::deserialise(config(), machine.pools, std::span(saved).first(saved.size() - 1)),
+      Error);
+  EXPECT_THROW(SequenceState::deserialise(config(), machine.pools, std::span(saved).first(4)),
+               Error);
+}
+
 // Rows that no wanted output reads are left out; what remains is equal, and so is every later step.
 TEST(StepInvariance, LeavingOutUnneededRowsChangesNothing) {
   for (const int64_t length : {1, 5, 16, 17, 46, 47, 62, 63, 130, 258}) {

@@ -1,8 +1,11 @@
 #include "models/deepseek_v41/state.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/checked_math.h"
+#include "base/error.h"
+#include "base/str_cat.h"
 #include "ops/engram/engram.h"
 #include "ops/sparse_attention/sparse_attention.h"
 
@@ -17,6 +20,73 @@ int64_t pages_for(const Config& config, int64_t tokens) {
     pages += ceil_div(ceil_div(tokens, config.ratio(layer)), kPageRows) + 1;
   }
   return pages;
+}
+
+// Writes or reads one value after the other. Both directions share the walk over the state below.
+class ByteWriter {
+ public:
+  void bytes(std::byte* data, size_t size) { out_.insert(out_.end(), data, data + size); }
+  std::vector<std::byte> take() { return std::move(out_); }
+
+ private:
+  std::vector<std::byte> out_;
+};
+
+class ByteReader {
+ public:
+  explicit ByteReader(std::span<const std::byte> in) : in_(in) {}
+  void bytes(std::byte* data, size_t size) {
+    if (size > in_.size()) {
+      refuse();
+    }
+    std::memcpy(data, in_.data(), size);
+    in_ = in_.subspan(size);
+  }
+  void finish() const {
+    if (!in_.empty()) {
+      refuse();
+    }
+  }
+
+ private:
+  [[noreturn]] static void refuse() {
+    throw Error(ErrorCode::bad_file,
+                "a saved sequence state does not fit this model; it was saved by another one");
+  }
+  std::span<const std::byte> in_;
+};
+
+template <typename Stream, typename T>
+void value(Stream& stream, T& item) {
+  stream.bytes(reinterpret_cast<std::byte*>(&item), sizeof(T));
+}
+
+template <typename Stream, typename T>
+void values(Stream& stream, std::vector<T>& items) {
+  stream.bytes(reinterpret_cast<std::byte*>(items.data()), items.size() * sizeof(T));
+}
+
+template <typename Stream>
+void page_rows(Stream& stream, const PageTable& table, int64_t rows) {
+  for (int64_t row = 0; row < rows; ++row) {
+    stream.bytes(table.codes(row), static_cast<size_t>(table.layout().code_bytes()));
+    stream.bytes(table.scales(row), static_cast<size_t>(table.layout().scale_bytes()));
+  }
+}
+
+// Everything but the position, which a reader needs first.
+template <typename Stream>
+void walk(Stream& stream, const Config& config, SequenceState& state) {
+  values(stream, state.rings);
+  values(stream, state.open_groups);
+  values(stream, state.history);
+  value(stream, state.index_slot);
+  value(stream, state.sampled);
+  for (size_t source = 0; source < state.kv.size(); ++source) {
+    const int64_t rows = state.position / config.ratio(config.kv_sources[source]);
+    page_rows(stream, state.kv[source], rows);
+    page_rows(stream, state.index_keys[source], rows);
+  }
 }
 
 }  // namespace
@@ -60,6 +130,39 @@ int64_t SequenceState::bytes() const {
     }
   }
   return total;
+}
+
+void SequenceState::truncate_pages(const Config& config, int64_t tokens) {
+  for (size_t source = 0; source < kv.size(); ++source) {
+    const int64_t rows = tokens / config.ratio(config.kv_sources[source]);
+    kv[source].truncate(rows);
+    index_keys[source].truncate(rows);
+  }
+}
+
+std::vector<std::byte> SequenceState::serialise(const Config& config) const {
+  SequenceState copy = *this;  // shares the pages
+  ByteWriter writer;
+  value(writer, copy.position);
+  walk(writer, config, copy);
+  return writer.take();
+}
+
+SequenceState SequenceState::deserialise(const Config& config, CachePools& pools,
+                                         std::span<const std::byte> bytes) {
+  SequenceState state(config, pools);
+  ByteReader reader(bytes);
+  int64_t saved = 0;
+  value(reader, saved);
+  // A row of a source is at least one byte, so a position beyond the bytes is none.
+  if (saved < 0 || saved > static_cast<int64_t>(bytes.size()) * kMaxRatio) {
+    throw Error(ErrorCode::bad_file, str_cat("a saved sequence state has position ", saved));
+  }
+  state.prepare(config, saved);
+  state.position = saved;
+  walk(reader, config, state);
+  reader.finish();
+  return state;
 }
 
 }  // namespace tessera::deepseek_v41

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "models/deepseek_v41/config.h"
@@ -30,6 +31,19 @@ struct SequenceState {
 
   // Bytes of packed state that this sequence occupies, shared pages counted in full.
   int64_t bytes() const;
+
+  // Cuts the page tables to the entries of the first `tokens` tokens. Rings, open groups and
+  // history of an earlier position cannot be computed from later ones: they come from a copy taken
+  // there.
+  void truncate_pages(const Config& config, int64_t tokens);
+
+  // The whole state as bytes (page rows packed back to back), for swapping out; deserialise gives
+  // an equal state on pages of its own. Same model and build only: no version, machine byte order.
+  // Throws Error{bad_file} for bytes of another length than the model's state has,
+  // Error{out_of_memory} without enough pages.
+  std::vector<std::byte> serialise(const Config& config) const;
+  static SequenceState deserialise(const Config& config, CachePools& pools,
+                                   std::span<const std::byte> bytes);
 
   int64_t position = 0;  // committed tokens
 
