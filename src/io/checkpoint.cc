@@ -139,7 +139,8 @@ std::vector<std::string> shard_names(const CheckpointIndex& index) {
   return names;
 }
 
-void check_shards_exist(const std::string& folder, const std::vector<std::string>& shards) {
+void check_shards_exist(const std::string& folder, const std::vector<std::string>& shards,
+                        bool is_indexed) {
   std::vector<std::string> missing;
   for (const std::string& shard : shards) {
     std::error_code error;
@@ -151,8 +152,9 @@ void check_shards_exist(const std::string& folder, const std::vector<std::string
     return;
   }
   Findings findings;
-  findings.add(str_cat(missing.size(), " of ", shards.size(), " shards that ", kIndexName,
-                       " names are missing"),
+  findings.add(is_indexed ? str_cat(missing.size(), " of ", shards.size(), " shards that ",
+                                    kIndexName, " names are missing")
+                          : "missing (a link whose target does not exist)",
                all_quoted(missing));
   add_incomplete_downloads(folder, findings);
   fail(folder, findings.text() + "; finish the download");
@@ -238,7 +240,7 @@ Checkpoint::Checkpoint(const std::string& folder) : folder_(folder) {
   std::optional<CheckpointIndex> index = read_index(folder);
   const std::vector<std::string> shards =
       index.has_value() ? shard_names(*index) : std::vector{single_file_name(folder)};
-  check_shards_exist(folder, shards);
+  check_shards_exist(folder, shards, index.has_value());
   for (const std::string& shard : shards) {
     files_.emplace_back(str_cat(folder, "/", shard));
     for (const TensorEntry& tensor : files_.back().tensors()) {

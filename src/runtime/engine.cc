@@ -123,6 +123,9 @@ std::unique_ptr<Engine> Engine::open(const EngineOptions& options, const Events&
                                                            ? IndexScoreRounding::fp32
                                                            : IndexScoreRounding::bf16};
   auto state = std::make_unique<State>(options, deepseek_v41::Model::load(folder, parity));
+  if (state->model->network.config.vision.layers > 0) {
+    check_picture_limits(state->model->network.config.vision);
+  }
   state->defaults = read_defaults(folder);
   state->load_ms = ms_since(start);
   if (events.on_progress) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 
 #include "base/error.h"
@@ -208,8 +209,20 @@ std::span<float> Generation::logits_of(int64_t row) {
   return {buffers_->logits.as<float>() + row * vocab, static_cast<size_t>(vocab)};
 }
 
+// Damaged weights or scales end here, not in an endless answer of token 0.
+void Generation::check_logits(std::span<const float> logits) const {
+  for (const float x : logits) {
+    if (std::isnan(x)) {
+      throw Error(ErrorCode::bad_file,
+                  str_cat("the model computed NaN at position ", state_.position - 1,
+                          "; its weights are damaged (check the files against their checksums)"));
+    }
+  }
+}
+
 // The next token. The image token is never chosen: re-encoded, it would count as a placeholder.
 int32_t Generation::choose(std::span<float> logits) {
+  check_logits(logits);
   const int64_t image_token = c_.model.network.config.image_token;
   if (!c_.options.samples_image_token && image_token >= 0) {
     logits[static_cast<size_t>(image_token)] = -std::numeric_limits<float>::infinity();
@@ -281,6 +294,7 @@ void Generation::score() {
                         result_.prompt_tokens + static_cast<int64_t>(ids.size()),
                         " tokens, the context holds ", c_.context));
   }
+  check_logits(logits_of(0));
   result_.scored_logprobs.push_back(log_probability(logits_of(0), ids[0]));
   for (size_t done = 1; done < ids.size();) {
     const size_t rows = std::min<size_t>(kScoredRows, ids.size() - done);
@@ -291,6 +305,7 @@ void Generation::score() {
     }
     step(static_cast<int64_t>(rows), static_cast<int64_t>(rows));
     for (size_t i = 0; i < rows; ++i) {
+      check_logits(logits_of(static_cast<int64_t>(i)));
       result_.scored_logprobs.push_back(
           log_probability(logits_of(static_cast<int64_t>(i)), ids[done + i]));
     }

@@ -40,6 +40,7 @@ class Generation {
   // One forward call on the next `rows` positions of `sequence_`; logits of the last `logit_rows`.
   void step(int64_t rows, int64_t logit_rows);
   std::span<float> logits_of(int64_t row);
+  void check_logits(std::span<const float> logits) const;
   int32_t choose(std::span<float> logits);
   bool is_cancelled() const;
   int64_t max_tokens() const;

@@ -48,8 +48,9 @@ std::vector<InputCase> read_input_file(const std::string& path) {
   InputCase input;
   input.request.image_root = root;
   Message message;
+  const std::string text = read_text(path);
   try {
-    message.content = deepseek_v41::parse_tagged_text(read_text(path));
+    message.content = deepseek_v41::parse_tagged_text(text);
   } catch (const Error& error) {
     throw Error(error.code(), str_cat(path, ": ", error.what()));
   }

@@ -60,6 +60,10 @@ bool run_tower(ExecContext& ctx, const deepseek_v41::Model& model,
 
 }  // namespace
 
+void check_picture_limits(const deepseek_v41::VisionConfig& config) {
+  deepseek_v41::validate(limits_of(config));
+}
+
 PreparedPicture prepare_picture(const ImageSource& source, const std::string& root,
                                 const deepseek_v41::Config& config, image::PassOrder order) {
   if (source.kind != ImageSource::Kind::url || source.value.rfind("http", 0) == 0 ||

@@ -22,6 +22,9 @@ struct EncodedPicture {
   Tensor rows;  // bf16 [tokens.count(), text hidden]
 };
 
+// Throws Error{bad_file} when no picture can fit the model's own limits.
+void check_picture_limits(const deepseek_v41::VisionConfig& config);
+
 // Opens, decodes and plans. `name` is the place in the request. Throws Error{bad_request} or
 // {bad_file}.
 PreparedPicture prepare_picture(const ImageSource& source, const std::string& root,

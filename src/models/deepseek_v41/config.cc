@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kMaxSize = int64_t{1} << 24;
 constexpr int64_t kMaxLayers = 1024;
+constexpr int64_t kMaxExperts = 4096;  // bounds the findings about a config.json that does not fit
 constexpr int64_t kMaxRows = int64_t{1} << 40;
 
 [[noreturn]] void contradiction(const std::string& where, const std::string& what) {
@@ -109,7 +110,7 @@ void read_attention(const io::ConfigView& v, const Names& n, Config& c) {
 
 void read_moe(const io::ConfigView& v, const Names& n, Config& c) {
   c.ffn_dim = v.integer(n.ffn_dim, 1, kMaxSize);
-  c.experts = v.integer("n_routed_experts", 1, kMaxSize);
+  c.experts = v.integer("n_routed_experts", 1, kMaxExperts);
   c.active_experts = v.integer(n.active, 1, 64);
   c.route_scale = v.number(n.route_scale);
   c.gate_temperature = v.has("gate_temp") ? positive(v, "gate_temp") : 1.0;
@@ -142,7 +143,7 @@ void read_extras(const io::ConfigView& v, const Names& n, Config& c) {
   d.noise_token = v.integer("dspark_noise_token_id", 0, kMaxRows);
   d.target_layers = v.integers("dspark_target_layer_ids", 0, kMaxLayers);
   d.markov_rank = v.integer("dspark_markov_rank", 0, kMaxSize);
-  d.experts = v.integer("dspark_n_routed_experts", 0, kMaxSize);
+  d.experts = v.integer("dspark_n_routed_experts", 0, kMaxExperts);
   d.active_experts = v.integer(n.dspark_active, 0, 64);
 }
 
@@ -222,8 +223,8 @@ Config parse_nested(const io::ConfigView& top, std::vector<std::string>* unread)
     require_text(*quantization, "scale_fmt", "ue8m0");
     require_text(*quantization, "expert_dtype", "fp4");
     const std::vector<int64_t> block = quantization->integers("weight_block_size", 1, 4096);
-    require(block.size() == 2 && block[0] == block[1], quantization->where(),
-            "weight_block_size must be two equal numbers");
+    require(block.size() == 2 && block[0] == block[1] && block[0] % 32 == 0, quantization->where(),
+            "weight_block_size must be two equal multiples of 32");
     c.fp8_block = block[0];
   }
   for (const char* key : {"architectures", "model_type", "dtype", "pad_token_id",
