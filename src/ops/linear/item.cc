@@ -7,6 +7,7 @@ namespace {
 struct Item {
   int64_t first_row, rows;
   int64_t first_panel, panels;
+  int64_t next_item;  // the one that this thread will most likely get next, perhaps of plan.next
 };
 
 Item item_at(const Plan& plan, int64_t index) {
@@ -15,6 +16,8 @@ Item item_at(const Plan& plan, int64_t index) {
   item.rows = std::min(plan.row_tile, plan.call->rows - item.first_row);
   item.first_panel = index / plan.row_tiles * plan.panels_per_item;
   item.panels = std::min(plan.panels_per_item, plan.panels - item.first_panel);
+  // Threads take items one by one: while this one was in work, the others took one each.
+  item.next_item = index + plan.threads;
   return item;
 }
 
@@ -141,6 +144,47 @@ void multiply_packed(const Plan& plan, const Item& item, const std::byte* x_pane
   }
 }
 
+// What will be read after panels [0, done) of an item of one row.
+void prefetch_after(const Plan& plan, const Item& item, int64_t done, FusedArgs& args) {
+  const Plan* next = &plan;
+  int64_t panel = item.first_panel + done;
+  if (done >= item.panels) {
+    panel = item.next_item * plan.panels_per_item;
+    if (item.next_item >= plan.items() && plan.next != nullptr) {
+      next = plan.next;
+      panel = (item.next_item - plan.items()) / next->row_tiles * next->panels_per_item;
+    }
+  }
+  if (panel < next->panels) {
+    const UnpackArgs source = panel_source(next->call->layer->weight, panel);
+    args.prefetch = source.codes;
+    args.prefetch_scales = source.scales;
+  }
+}
+
+// One group of whole panels, codes straight to sums. False where the panels have to do it.
+bool multiply_fused(const Plan& plan, const Item& item, int64_t p, int64_t count, float* acc) {
+  const Weight& weight = plan.call->layer->weight;
+  const int64_t first = item.first_panel + p;
+  if (plan.fused == nullptr || (first + count) * kPanelRows > weight.outputs) {
+    return false;
+  }
+  FusedArgs args{};
+  for (int64_t t = 0; t < count; ++t) {
+    const UnpackArgs source = panel_source(weight, first + t);
+    args.tiles[t] = {source.codes, source.scales};
+    args.row_bytes = source.row_bytes;
+    args.scale_row_bytes = source.scale_row_bytes;
+    args.block = source.block;
+  }
+  args.tile_count = count;
+  args.x = reinterpret_cast<const float*>(plan.x);
+  args.inputs = weight.inputs;
+  args.acc = acc;
+  prefetch_after(plan, item, p + count, args);
+  return plan.fused(args);
+}
+
 void accumulate_streaming(const Plan& plan, const Item& item, std::byte* x_panels,
                           std::byte* w_panels, float* acc) {
   const Weight& weight = plan.call->layer->weight;
@@ -151,6 +195,9 @@ void accumulate_streaming(const Plan& plan, const Item& item, std::byte* x_panel
   }
   for (int64_t p = 0; p < item.panels; p += plan.group) {
     args.panels = std::min(plan.group, item.panels - p);
+    if (multiply_fused(plan, item, p, args.panels, acc + p * kPanelRows)) {
+      continue;
+    }
     const int64_t next = item.first_panel + p + args.panels;
     const bool has_next = (next + args.panels) * kPanelRows <= weight.outputs;
     const std::byte* prefetch = has_next ? panel_source(weight, next).codes : nullptr;

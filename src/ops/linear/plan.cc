@@ -182,6 +182,8 @@ void make_plan(ExecContext& ctx, Plan& plan, const Plan* before, bool may_use_do
   plan.unpack_x = pick(ctx, plan.x_is_f32 ? unpack_f32_variants() : unpack_bf16_variants(kind));
   plan.unpack_w = pick(ctx, unpack_variants(weight, kind));
   plan.multiply = pick(ctx, multiply_variants(kind));
+  plan.fused = call.rows == 1 ? fused_kernel(weight, ctx.isa) : nullptr;
+  plan.threads = ctx.threads.threads();
   plan.store = pick(ctx, call.out == DType::bf16 ? store_bf16_variants() : store_f32_variants());
   choose_tiles(ctx, plan);
 }
@@ -209,6 +211,9 @@ std::span<const Plan> make_plans(ExecContext& ctx, std::span<const LinearCall> c
     plan.first_item = items;
     items += plan.items();
     plans[used++] = plan;
+  }
+  for (int64_t i = 0; i + 1 < used; ++i) {
+    plans[i].next = &plans[i + 1];
   }
   return {plans, static_cast<size_t>(used)};
 }

@@ -26,6 +26,7 @@ struct Plan {
   UnpackFn unpack_x = nullptr;
   UnpackFn unpack_w = nullptr;
   MultiplyFn multiply = nullptr;
+  FusedFn fused = nullptr;  // instead of unpack_w and multiply, for whole panels of one row
   StoreFn store = nullptr;
   int64_t bytes_per_input = 0;  // of a panel
   int64_t inputs = 0;           // padded to even
@@ -37,6 +38,8 @@ struct Plan {
   int64_t panels_per_item = 0;
   int64_t first_item = 0;
   int64_t w_row_bytes = 0;
+  int64_t threads = 1;
+  const Plan* next = nullptr;  // the plan whose items follow
 
   int64_t items() const { return row_tiles * ceil_div(panels, panels_per_item); }
   int64_t w_panel_bytes() const { return chunk * bytes_per_input; }

@@ -84,6 +84,17 @@ std::span<const Unpack> unpack_variants(const Weight& weight, PanelKind kind) {
   return unpack_f32_variants();
 }
 
+FusedFn fused_kernel(const Weight& weight, IsaLevel isa) {
+  // Other input counts are rare: the panels take care of them.
+  if (isa < IsaLevel::avx512 || weight.inputs % 32 != 0) {
+    return nullptr;
+  }
+  if (std::holds_alternative<WeightFp8Block>(weight.format)) {
+    return fused_fp8_block_avx512;
+  }
+  return std::holds_alternative<WeightMxfp4>(weight.format) ? fused_mxfp4_avx512 : nullptr;
+}
+
 UnpackArgs panel_source(const Weight& weight, int64_t panel) {
   const int64_t row = panel * kPanelRows;
   UnpackArgs args{};

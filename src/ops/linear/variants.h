@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "ops/linear/formats/fused.h"
 #include "ops/linear/formats/unpack.h"
 #include "ops/linear/linear.h"
 #include "ops/linear/panel.h"
@@ -25,6 +26,9 @@ std::span<const Variant<StoreFn>> store_f32_variants();
 // caller.
 UnpackArgs panel_source(const Weight& weight, int64_t panel);
 std::span<const Variant<UnpackFn>> unpack_variants(const Weight& weight, PanelKind kind);
+
+// The fused kernel of a weight for one row at a level, nullptr where there is none.
+FusedFn fused_kernel(const Weight& weight, IsaLevel isa);
 
 // linear_many with the choice of the multiply instruction left to the caller: `may_use_dot` allows
 // vdpbf16ps where the level has it. The bits are the same.

@@ -2,6 +2,7 @@
 // deepseek_v41 specification 12.1, 12.2. The 16 rows of a panel share their scales.
 #pragma once
 
+#include "ops/linear/formats/fused.h"
 #include "ops/linear/formats/unpack.h"
 
 namespace tessera::kernels {
@@ -14,5 +15,7 @@ void unpack_fp8_block_f32_avx2(const UnpackArgs& args) noexcept;
 void unpack_fp8_block_f32_avx512(const UnpackArgs& args) noexcept;
 void unpack_fp8_block_pairs_reference(const UnpackArgs& args) noexcept;
 void unpack_fp8_block_pairs_avx512(const UnpackArgs& args) noexcept;
+
+bool fused_fp8_block_avx512(const FusedArgs& args) noexcept;
 
 }  // namespace tessera::kernels

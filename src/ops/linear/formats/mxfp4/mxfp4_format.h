@@ -2,6 +2,7 @@
 // 2^(scale-127); the low nibble is the even input. deepseek_v41 specification 12.1, 12.2.
 #pragma once
 
+#include "ops/linear/formats/fused.h"
 #include "ops/linear/formats/unpack.h"
 
 namespace tessera::kernels {
@@ -14,5 +15,7 @@ void unpack_mxfp4_f32_avx2(const UnpackArgs& args) noexcept;
 void unpack_mxfp4_f32_avx512(const UnpackArgs& args) noexcept;
 void unpack_mxfp4_pairs_reference(const UnpackArgs& args) noexcept;
 void unpack_mxfp4_pairs_avx512(const UnpackArgs& args) noexcept;
+
+bool fused_mxfp4_avx512(const FusedArgs& args) noexcept;
 
 }  // namespace tessera::kernels
