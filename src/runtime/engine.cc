@@ -55,6 +55,7 @@ struct Engine::State {
   int64_t context;
   deepseek_v41::CachePools pools;
   deepseek_v41::PromptEncoder encoder;
+  EngineBuffers buffers;
   GenerationDefaults defaults;
   double load_ms = 0;
 };
@@ -160,7 +161,8 @@ Result Engine::generate(const Request& request, const Events& events) {
                          .defaults = s.defaults,
                          .context = s.context,
                          .ctx = s.ctx,
-                         .pools = s.pools},
+                         .pools = s.pools,
+                         .buffers = s.buffers},
                         request, events);
   return generation.run();
 }

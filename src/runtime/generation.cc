@@ -128,7 +128,7 @@ void Generation::encode_pictures() {
       }
       return !is_cancelled();
     };
-    if (!encode_picture(c_.ctx, c_.model, prepared_[i], static_cast<int64_t>(i),
+    if (!encode_picture(c_.ctx, c_.model, c_.buffers.vision, prepared_[i], static_cast<int64_t>(i),
                         c_.options.fp32_vision, on_tile, pictures_[i])) {
       return;
     }
@@ -179,9 +179,12 @@ void Generation::check_ids(const std::vector<int32_t>& ids, const char* what) co
 
 void Generation::step(int64_t rows, int64_t logit_rows) {
   const deepseek_v41::Config& config = c_.model.network.config;
-  if (buffers_ == nullptr || rows > buffers_->max_rows || logit_rows > buffers_->max_logit_rows) {
-    buffers_ = std::make_unique<deepseek_v41::StepBuffers>(
-        config, buffers_ == nullptr ? rows : std::max(rows, buffers_->max_rows), logit_rows);
+  std::unique_ptr<deepseek_v41::StepBuffers>& buffers = c_.buffers.step;
+  if (buffers == nullptr || rows > buffers->max_rows || logit_rows > buffers->max_logit_rows) {
+    const int64_t most_rows = buffers == nullptr ? rows : std::max(rows, buffers->max_rows);
+    const int64_t most_logits =
+        buffers == nullptr ? logit_rows : std::max(logit_rows, buffers->max_logit_rows);
+    buffers = std::make_unique<deepseek_v41::StepBuffers>(config, most_rows, most_logits);
   }
   const size_t first = static_cast<size_t>(state_.position);
   const size_t count = static_cast<size_t>(rows);
@@ -198,15 +201,15 @@ void Generation::step(int64_t rows, int64_t logit_rows) {
     c_.ctx.trace.start(request_.sink, str_cat("c", call_, "."));
   }
   state_.prepare(config, rows);
-  deepseek_v41::forward(c_.ctx, c_.model.network, plan, *buffers_);
+  deepseek_v41::forward(c_.ctx, c_.model.network, plan, *buffers);
   result_.calls.push_back({state_.position, rows});
-  deepseek_v41::commit(config, plan, 0, rows, *buffers_, state_);
+  deepseek_v41::commit(config, plan, 0, rows, *buffers, state_);
   ++call_;
 }
 
 std::span<float> Generation::logits_of(int64_t row) {
   const int64_t vocab = c_.model.network.config.vocab;
-  return {buffers_->logits.as<float>() + row * vocab, static_cast<size_t>(vocab)};
+  return {c_.buffers.step->logits.as<float>() + row * vocab, static_cast<size_t>(vocab)};
 }
 
 // Damaged weights or scales end here, not in an endless answer of token 0.

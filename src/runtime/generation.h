@@ -7,10 +7,18 @@
 #include "models/deepseek_v41/forward.h"
 #include "models/deepseek_v41/prompt.h"
 #include "models/deepseek_v41/span.h"
+#include "models/deepseek_v41/vision.h"
 #include "runtime/engine.h"
 #include "runtime/picture_encoder.h"
 
 namespace tessera {
+
+// Memory of the engine that requests use one after the other; it grows to what the largest one
+// needed.
+struct EngineBuffers {
+  std::unique_ptr<deepseek_v41::StepBuffers> step;
+  std::unique_ptr<deepseek_v41::VisionBuffers<bf16>> vision;
+};
 
 struct GenerationContext {
   const EngineOptions& options;
@@ -20,6 +28,7 @@ struct GenerationContext {
   int64_t context;
   ExecContext& ctx;
   deepseek_v41::CachePools& pools;
+  EngineBuffers& buffers;
 };
 
 class Generation {
@@ -57,7 +66,6 @@ class Generation {
   std::vector<int8_t> types_;
   std::vector<const std::byte*> embeddings_;
   deepseek_v41::SequenceState state_;
-  std::unique_ptr<deepseek_v41::StepBuffers> buffers_;
   SamplingOptions sampling_;
   Sampler sampler_;
   int64_t call_ = 0;

@@ -44,11 +44,14 @@ void tap_input(ExecContext& ctx, const deepseek_v41::PreparedImage& image,
 template <typename T>
 bool run_tower(ExecContext& ctx, const deepseek_v41::Model& model,
                const deepseek_v41::PreparedImage& image, const std::string& name,
-               const std::function<bool(int64_t, int64_t)>& on_tile, Tensor& out) {
+               const std::function<bool(int64_t, int64_t)>& on_tile,
+               std::unique_ptr<deepseek_v41::VisionBuffers<T>>& buffers, Tensor& out) {
   const deepseek_v41::Grid& grid = image.plan.canvas.patches;
-  deepseek_v41::VisionBuffers<T> buffers(model.network.config, grid.count());
+  if (buffers == nullptr || buffers->patches < grid.count()) {
+    buffers = std::make_unique<deepseek_v41::VisionBuffers<T>>(model.network.config, grid.count());
+  }
   deepseek_v41::VisionJob<T> job(model.network, image.patches.as<bf16>(), grid.rows, grid.columns,
-                                 name, buffers);
+                                 name, *buffers);
   while (!job.advance(ctx, 1)) {
     if (!on_tile(job.tiles_done(), job.tiles_total())) {
       return false;
@@ -86,6 +89,7 @@ PreparedPicture prepare_picture(const ImageSource& source, const std::string& ro
 }
 
 bool encode_picture(ExecContext& ctx, const deepseek_v41::Model& model,
+                    std::unique_ptr<deepseek_v41::VisionBuffers<bf16>>& buffers,
                     const PreparedPicture& picture, int64_t index, bool is_fp32,
                     const std::function<bool(int64_t done, int64_t total)>& on_tile,
                     EncodedPicture& encoded) {
@@ -93,10 +97,11 @@ bool encode_picture(ExecContext& ctx, const deepseek_v41::Model& model,
   tap_input(ctx, picture.image, name);
   encoded.tokens = picture.image.plan.canvas.tokens;
   if (!is_fp32) {
-    return run_tower<bf16>(ctx, model, picture.image, name, on_tile, encoded.rows);
+    return run_tower<bf16>(ctx, model, picture.image, name, on_tile, buffers, encoded.rows);
   }
   Tensor wide;
-  if (!run_tower<float>(ctx, model, picture.image, name, on_tile, wide)) {
+  std::unique_ptr<deepseek_v41::VisionBuffers<float>> wide_buffers;
+  if (!run_tower<float>(ctx, model, picture.image, name, on_tile, wide_buffers, wide)) {
     return false;
   }
   encoded.rows = Tensor(DType::bf16, wide.shape());

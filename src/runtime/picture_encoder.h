@@ -6,6 +6,7 @@
 
 #include "models/deepseek_v41/image_plan.h"
 #include "models/deepseek_v41/model.h"
+#include "models/deepseek_v41/vision.h"
 #include "runtime/engine.h"
 #include "tensor/exec_context.h"
 
@@ -30,9 +31,11 @@ void check_picture_limits(const deepseek_v41::VisionConfig& config);
 PreparedPicture prepare_picture(const ImageSource& source, const std::string& root,
                                 const deepseek_v41::Config& config, image::PassOrder order);
 
-// Runs the tower on one picture; `index` numbers it in traces. on_tile(done, total) after each
-// tile; returns false when it asked to stop.
+// Runs the tower on one picture; `index` numbers it in traces. `buffers` is made or enlarged when
+// needed (the fp32 tower, a diagnosis, takes its own). on_tile(done, total) after each tile;
+// returns false when it asked to stop.
 bool encode_picture(ExecContext& ctx, const deepseek_v41::Model& model,
+                    std::unique_ptr<deepseek_v41::VisionBuffers<bf16>>& buffers,
                     const PreparedPicture& picture, int64_t index, bool is_fp32,
                     const std::function<bool(int64_t done, int64_t total)>& on_tile,
                     EncodedPicture& encoded);
