@@ -71,9 +71,13 @@ std::string temporary_name(const std::string& target) {
 [[noreturn]] void refuse_folder(const std::string& path, const std::string& target, int error) {
   const std::filesystem::path parent = std::filesystem::path(target).parent_path();
   const std::string folder = parent.empty() ? "." : parent.string();
+  std::error_code ignored;
   switch (error) {
     case ENOENT:
     case ENOTDIR:
+      if (std::filesystem::is_directory(folder, ignored)) {  // /proc and the like
+        refuse(path, str_cat("the folder ", folder, " takes no files; choose another one"));
+      }
       refuse(path, str_cat("the folder ", folder, " does not exist; make it first"));
     case EACCES:
     case EPERM:
