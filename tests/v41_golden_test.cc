@@ -86,8 +86,8 @@ struct Outcome {
   size_t compared = 0;
 };
 
-Outcome run(const Case& c, const trace::TraceFile& golden, const char* forced, const Limits& limits,
-            bool judges_decode_share) {
+Outcome run(const Case& c, const trace::TraceFile& golden, const char* forced,
+            const Limits& limits) {
   trace::Comparer comparer(golden, {.globs = kComputed});
   trace::Forcer forcer(golden, forced);
   trace::Chain chain({&comparer, &forcer});
@@ -99,7 +99,7 @@ Outcome run(const Case& c, const trace::TraceFile& golden, const char* forced, c
   for (const trace::TapDifference& d : comparer.differences()) {
     Limit limit = kExact.matches(d.name) ? Limit::equal() : limits.of(d.name);
     // A single decode row has so few values that one flipped rounding is a large share of them.
-    if (!judges_decode_share && d.reference_shape.rank() > 0 && d.reference_shape[0] == 1) {
+    if (d.reference_shape.rank() > 0 && d.reference_shape[0] == 1) {
       limit.changed_share = 1.0;
     }
     const trace::Verdict verdict = trace::judge(d, limit);
@@ -132,7 +132,7 @@ TEST_P(GoldenWithAllTaps, EveryOperationFromGoldenInputs) {
   const Limits limits(
       {{Globs("*.mix.*,*.gate.scores,*.gate.weights,*.rope.*,*.logits"), relative(3e-6)},
        {Globs("*"), relative(2e-3, 0.01)}});
-  const Outcome outcome = run(c, golden, "*", limits, false);
+  const Outcome outcome = run(c, golden, "*", limits);
   EXPECT_EQ(outcome.failures, "");
   EXPECT_GT(outcome.compared, 800U);
 }
@@ -157,8 +157,8 @@ TEST_P(GoldenCase, EveryBlockFromTheGoldenStream) {
     }
   }
   rules.push_back({Globs("*"), relative(8e-3)});
-  const Outcome outcome = run(
-      c, golden, "c*.layers.?,c*.mix.pre,*.topk,*.candidates,image*.aligner", Limits(rules), false);
+  const Outcome outcome =
+      run(c, golden, "c*.layers.?,c*.mix.pre,*.topk,*.candidates,image*.aligner", Limits(rules));
   EXPECT_EQ(outcome.failures, "");
   EXPECT_GT(outcome.compared, 90U);
 }
@@ -190,7 +190,7 @@ TEST_P(StrictCase, WholeForwardKeepsEveryChoiceAndToken) {
        {Globs("c*.logits"),
         {.relative_l2 = kAny, .changed_share = 1, .max_abs = has_near_tie ? 4e-2 : 1e-2}},
        {Globs("*"), relative(kAny)}});
-  const Outcome outcome = run(c, golden, kNothing, limits, false);
+  const Outcome outcome = run(c, golden, kNothing, limits);
   EXPECT_EQ(outcome.failures, "");
   const std::vector<int64_t>& tokens = golden.info().tokens;
   EXPECT_EQ(
@@ -233,7 +233,7 @@ TEST(GoldenSteps, OwnIndexKeysMakeDecodeEqualPrefill) {
 TEST(GoldenSteps, TheOtherIndexRuleIsNoticed) {
   const trace::TraceFile golden(golden_path({"text_steps", false}));
   const Limits limits({{Globs("*"), relative(6e-2)}});
-  const Outcome outcome = run({"text_steps", true}, golden, kNothing, limits, false);
+  const Outcome outcome = run({"text_steps", true}, golden, kNothing, limits);
   EXPECT_NE(outcome.failures, "");
 }
 

@@ -285,17 +285,17 @@ void Generation::decode() {
 }
 
 void Generation::score() {
-  prefill();
   const std::vector<int32_t>& ids = request_.scored_ids;
+  const int64_t total = result_.prompt_tokens + static_cast<int64_t>(ids.size());
+  if (total > c_.context) {
+    throw Error(ErrorCode::bad_request,
+                str_cat("prompt and scored ids have ", total, " tokens, the context holds ",
+                        c_.context, "; raise --context"));
+  }
+  prefill();
   if (is_cancelled()) {
     result_.finish_reason = FinishReason::cancelled;
     return;
-  }
-  if (result_.prompt_tokens + static_cast<int64_t>(ids.size()) > c_.context) {
-    throw Error(ErrorCode::bad_request,
-                str_cat("prompt and scored ids have ",
-                        result_.prompt_tokens + static_cast<int64_t>(ids.size()),
-                        " tokens, the context holds ", c_.context));
   }
   check_logits(logits_of(0));
   result_.scored_logprobs.push_back(log_probability(logits_of(0), ids[0]));

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "ops/scalar_math.h"
+
 namespace tessera {
 namespace {
 
@@ -13,6 +15,9 @@ uint64_t mix(uint64_t x) {
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
   return x ^ (x >> 31);
 }
+
+// e^x for x <= 0; 0 below 1e-300, and for the -inf of a token that may not be chosen.
+double exp_or_zero(double x) { return x < -690 ? 0.0 : exp_double(x); }
 
 }  // namespace
 
@@ -29,7 +34,7 @@ double log_probability(std::span<const float> logits, int32_t id) {
   const double largest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float x : logits) {
-    sum += std::exp(static_cast<double>(x) - largest);
+    sum += exp_or_zero(static_cast<double>(x) - largest);
   }
   return static_cast<double>(logits[static_cast<size_t>(id)]) - largest - std::log(sum);
 }
@@ -52,7 +57,7 @@ int32_t Sampler::sample(std::span<const float> logits, const SamplingOptions& op
   double total = 0;
   for (size_t i = 0; i < order_.size(); ++i) {
     const double x = logits[static_cast<size_t>(order_[i])];
-    weights_[i] = std::exp((x - largest) / temperature);
+    weights_[i] = exp_or_zero((x - largest) / temperature);
     total += weights_[i];
   }
   double kept = 0;

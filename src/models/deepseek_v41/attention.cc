@@ -17,8 +17,8 @@ namespace {
 // cos and sin of the rows of a set.
 RotaryTables rotary_of(LayerContext& c, const RowSet& set) {
   const int64_t half = c.config().rotary_dim / 2;
-  return {const_cast<float*>(rows_of_step(c.ctx, c.rotary.cos, half, set, c.plan.rows())),
-          const_cast<float*>(rows_of_step(c.ctx, c.rotary.sin, half, set, c.plan.rows()))};
+  return {rows_of_step(c.ctx, c.rotary.cos, half, set, c.plan.rows()),
+          rows_of_step(c.ctx, c.rotary.sin, half, set, c.plan.rows())};
 }
 
 // kv = quantised( rotated( rmsnorm(wkv(x), kv_norm) ) ) of the window rows, packed into the step
@@ -31,7 +31,7 @@ void make_window_rows(LayerContext& c, const bf16* x) {
   const RowSet& rows = *c.rows().window;
   const int64_t count = rows.size();
   const int64_t width = config.head_dim;
-  const bf16* in = take_rows(ctx, const_cast<bf16*>(x), config.hidden, *c.rows().stream, rows);
+  const bf16* in = take_rows(ctx, x, config.hidden, *c.rows().stream, rows);
   bf16* kv = ctx.scratch.allocate<bf16>(count * width);
   linear(ctx, in, count, w.wkv, kv);
   rms_norm(ctx, kv, w.kv_norm, count, width, static_cast<float>(config.norm_eps), kv);
@@ -222,7 +222,7 @@ void attention(LayerContext& c, const bf16* x, bf16* y) {
   if (rows == 0) {
     return;
   }
-  const bf16* in = take_rows(ctx, const_cast<bf16*>(x), config.hidden, *c.rows().stream, out);
+  const bf16* in = take_rows(ctx, x, config.hidden, *c.rows().stream, out);
   // qr = rmsnorm(wq_a(x), q_norm);  q = rotated(wq_b(qr)): no norm per head
   bf16* qr = ctx.scratch.allocate<bf16>(rows * config.q_rank);
   linear(ctx, in, rows, w.wq_a, qr);

@@ -62,7 +62,8 @@ bf16* collapse_and_norm(LayerContext& c, const Stream& stream, const std::byte* 
 void keep_out_rows(LayerContext& c, Stream& stream) {
   const Config& config = c.config();
   const RowSet& out = *c.rows().out;
-  bf16* kept = take_rows(c.ctx, stream.x, config.hc_copies * config.hidden, *stream.rows, out);
+  const bf16* kept =
+      take_rows(c.ctx, stream.x, config.hc_copies * config.hidden, *stream.rows, out);
   if (kept != stream.x) {
     std::memcpy(stream.x, kept,
                 static_cast<size_t>(out.size() * config.hc_copies * config.hidden) * sizeof(bf16));
@@ -134,10 +135,10 @@ Stream embed_rows(ExecContext& ctx, const Network& network, const StepPlan& plan
 RotaryTables make_rotary(ExecContext& ctx, const StepPlan& plan,
                          const std::vector<float>& frequencies) {
   const int64_t count = static_cast<int64_t>(frequencies.size()) * plan.rows();
-  const RotaryTables tables = {ctx.scratch.allocate<float>(count),
-                               ctx.scratch.allocate<float>(count)};
-  rope_tables(ctx, plan.positions.data(), plan.rows(), frequencies, tables.cos, tables.sin);
-  return tables;
+  float* cos = ctx.scratch.allocate<float>(count);
+  float* sin = ctx.scratch.allocate<float>(count);
+  rope_tables(ctx, plan.positions.data(), plan.rows(), frequencies, cos, sin);
+  return {cos, sin};
 }
 
 // Room for the longest lists and the most candidate blocks that any layer of the step can have.

@@ -21,15 +21,14 @@ struct Selection {
   int32_t* lists = nullptr;  // [rows, list_stride]
   int64_t list_stride = 0;
   const RowSet* list_rows = nullptr;
-  uint8_t* candidates = nullptr;  // [rows, ceil(candidate_stride / block)]
-  int64_t candidate_stride = 0;
+  uint8_t* candidates = nullptr;  // [rows, blocks]
   const RowSet* candidate_rows = nullptr;
 };
 
 // Tables of the step: one row per step row.
 struct RotaryTables {
-  float* cos = nullptr;  // [rows, rotary/2]
-  float* sin = nullptr;
+  const float* cos = nullptr;  // [rows, rotary/2]
+  const float* sin = nullptr;
 };
 
 struct LayerContext {
@@ -48,7 +47,8 @@ struct LayerContext {
 
 // Rows `to` (a subset of `from`) of a [rows, width] array; the array itself when the sets are one.
 template <typename T>
-T* take_rows(ExecContext& ctx, T* values, int64_t width, const RowSet& from, const RowSet& to) {
+const T* take_rows(ExecContext& ctx, const T* values, int64_t width, const RowSet& from,
+                   const RowSet& to) {
   if (&from == &to || from.size() == to.size()) {
     return values;
   }

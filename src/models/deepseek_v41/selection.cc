@@ -158,7 +158,6 @@ void select_entries(LayerContext& c, const bf16* qr, const bf16* x) {
       if (c.layer == config.candidate_source) {
         const int64_t blocks = ceil_div(stride, config.candidate_block_size);
         std::fill_n(s.candidates, rows * blocks, uint8_t{1});
-        s.candidate_stride = stride;
         s.candidate_rows = &out;
       }
       select_all(ctx, visible, rows, s.list_stride, s.lists);
@@ -173,7 +172,6 @@ void select_entries(LayerContext& c, const bf16* qr, const bf16* x) {
   if (c.layer == config.candidate_source) {
     candidate_blocks(ctx, scores, visible, rows, stride, config.candidate_block_size,
                      config.candidate_blocks, s.candidates);
-    s.candidate_stride = stride;
     s.candidate_rows = &out;
     tap_candidates(c, rows, stride);
   }
