@@ -148,6 +148,39 @@ std::optional<T> integer_value(const Json& json) {
 
 }  // namespace
 
+Json::Json(const Json& other)
+    : kind_(other.kind_),
+      flag_(other.flag_),
+      text_(other.text_),
+      children_(other.children_ == nullptr ? nullptr
+                                           : std::make_unique<Children>(*other.children_)) {}
+
+Json& Json::operator=(const Json& other) {
+  *this = Json(other);
+  return *this;
+}
+
+Json::Children& Json::children() {
+  if (children_ == nullptr) {
+    children_ = std::make_unique<Children>();
+  }
+  return *children_;
+}
+
+const std::vector<Json>& Json::items() const {
+  static const std::vector<Json> none;
+  return children_ == nullptr ? none : children_->items;
+}
+
+const std::vector<Json::Member>& Json::members() const {
+  static const std::vector<Member> none;
+  return children_ == nullptr ? none : children_->members;
+}
+
+std::vector<Json>& Json::items() { return children().items; }
+
+std::vector<Json::Member>& Json::members() { return children().members; }
+
 Json Json::boolean(bool value) {
   Json made;
   made.kind_ = Kind::boolean;
@@ -176,14 +209,14 @@ Json Json::number_spelled(std::string text) {
 Json Json::array(std::vector<Json> items) {
   Json made;
   made.kind_ = Kind::array;
-  made.items_ = std::move(items);
+  made.items() = std::move(items);
   return made;
 }
 
 Json Json::object(std::vector<Member> members) {
   Json made;
   made.kind_ = Kind::object;
-  made.members_ = std::move(members);
+  made.members() = std::move(members);
   return made;
 }
 
@@ -219,7 +252,7 @@ std::optional<double> Json::as_double() const {
 }
 
 const Json* Json::find(std::string_view key) const {
-  for (const Member& member : members_) {
+  for (const Member& member : members()) {
     if (member.first == key) {
       return &member.second;
     }
@@ -228,13 +261,13 @@ const Json* Json::find(std::string_view key) const {
 }
 
 Json& Json::set(std::string key, Json value) {
-  for (Member& member : members_) {
+  for (Member& member : members()) {
     if (member.first == key) {
       member.second = std::move(value);
       return member.second;
     }
   }
-  return members_.emplace_back(std::move(key), std::move(value)).second;
+  return members().emplace_back(std::move(key), std::move(value)).second;
 }
 
 std::string dump_python(const Json& value) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,11 @@ class Json {
   using Member = std::pair<std::string, Json>;
 
   Json() = default;  // null
+  ~Json();
+  Json(const Json& other);
+  Json(Json&& other) noexcept;
+  Json& operator=(const Json& other);
+  Json& operator=(Json&& other) noexcept;
   static Json boolean(bool value);
   static Json string(std::string value);
   static Json number(int64_t value);
@@ -42,21 +48,35 @@ class Json {
   // The text of a string, the spelling of a number; empty otherwise.
   const std::string& text() const { return text_; }
 
-  const std::vector<Json>& items() const { return items_; }        // array
-  const std::vector<Member>& members() const { return members_; }  // object, in input order
-  std::vector<Json>& items() { return items_; }
-  std::vector<Member>& members() { return members_; }
+  // Empty for other kinds. Members are in input order.
+  const std::vector<Json>& items() const;
+  const std::vector<Member>& members() const;
+  std::vector<Json>& items();
+  std::vector<Member>& members();
   // Value of a key of an object, or nullptr.
   const Json* find(std::string_view key) const;
   Json& set(std::string key, Json value);  // appends or replaces; returns the stored value
 
  private:
+  // Apart, so that the many values without children are small.
+  struct Children;
+
+  Children& children();
+
   Kind kind_ = Kind::null;
   bool flag_ = false;
   std::string text_;
-  std::vector<Json> items_;
-  std::vector<Member> members_;
+  std::unique_ptr<Children> children_;  // made when first needed
 };
+
+struct Json::Children {
+  std::vector<Json> items;
+  std::vector<Member> members;
+};
+
+inline Json::~Json() = default;
+inline Json::Json(Json&& other) noexcept = default;
+inline Json& Json::operator=(Json&& other) noexcept = default;
 
 struct JsonLimits {
   int max_depth = 128;  // counts no higher than 1000

@@ -1,5 +1,8 @@
 // nlohmann::json reads the text, by SAX; its values are never used. See json_events.h.
 #include <algorithm>
+#include <bit>
+#include <charconv>
+#include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -21,8 +24,8 @@ constexpr int kGreatestDepth = 1000;
   throw Error(ErrorCode::bad_file, str_cat(name, ": line ", line, ": ", what));
 }
 
-// Reads through a shared pointer, so that the receiver knows how far the lexer has come. `fixed` is
-// the end of the text, in the end iterator.
+// Reads through a pointer outside of the iterator, so that the receiver knows how far the lexer has
+// come.
 class TextIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -31,26 +34,22 @@ class TextIterator {
   using pointer = const char*;
   using reference = const char&;
 
-  explicit TextIterator(const char** shared) : shared_(shared) {}
-  explicit TextIterator(const char* fixed) : fixed_(fixed) {}
-  reference operator*() const { return **shared_; }
+  explicit TextIterator(const char** place) : place_(place) {}
+  reference operator*() const { return **place_; }
   TextIterator& operator++() {
-    ++*shared_;
+    ++*place_;
     return *this;
   }
   TextIterator operator++(int) {
     TextIterator old = *this;
-    ++*shared_;
+    ++*place_;
     return old;
   }
-  bool operator==(const TextIterator& other) const { return place() == other.place(); }
+  bool operator==(const TextIterator& other) const { return *place_ == *other.place_; }
   bool operator!=(const TextIterator& other) const { return !(*this == other); }
 
  private:
-  const char* place() const { return shared_ != nullptr ? *shared_ : fixed_; }
-
-  const char** shared_ = nullptr;
-  const char* fixed_ = nullptr;
+  const char** place_;
 };
 
 // Translates nlohmann's callbacks into JsonEvents, with the depth limit.
@@ -73,7 +72,9 @@ class Adapter {
     return true;
   }
   bool number_unsigned(uint64_t value) {
-    events_.number(str_cat(value));
+    char digits[24];
+    const std::to_chars_result made = std::to_chars(digits, digits + sizeof(digits), value);
+    events_.number({digits, static_cast<size_t>(made.ptr - digits)});
     return true;
   }
   bool number_float(double /*value*/, const std::string& spelling) {
@@ -175,9 +176,12 @@ class Builder : public JsonEvents {
   void number(std::string_view spelling) override {
     add(Json::number_spelled(std::string(spelling)));
   }
-  void string(std::string& value) override { add(Json::string(std::move(value))); }
+  // Strings are copied: moved from, the lexer's buffer would have to grow again.
+  void string(std::string& value) override { add(Json::string(std::string(value))); }
   void key(std::string& value) override {
-    open_.back().value->members().emplace_back(std::move(value), Json());
+    std::vector<Json::Member>& members = open_.back().value->members();
+    make_room(members);
+    members.emplace_back(value, Json());
     key_offsets_.push_back(offset());
   }
   void start_object() override { open_.push_back({add(Json::object()), key_offsets_.size()}); }
@@ -196,21 +200,22 @@ class Builder : public JsonEvents {
     size_t first_key;  // of an object, in key_offsets_
   };
 
-  Json* add(Json value) {
+  Json* add(Json&& value) {
     if (open_.empty()) {
       root_ = std::move(value);
       return &root_;
     }
     Json& parent = *open_.back().value;
     if (parent.is_array()) {
-      parent.items().push_back(std::move(value));
-      return &parent.items().back();
+      std::vector<Json>& items = parent.items();
+      make_room(items);
+      items.push_back(std::move(value));
+      return &items.back();
     }
     parent.members().back().second = std::move(value);
     return &parent.members().back().second;
   }
 
-  // By sorting: an attacker can choose keys that make a hash table slow.
   void resolve_duplicates(const Open& open) {
     std::vector<Json::Member>& members = open.value->members();
     if (members.size() < 2) {
@@ -219,6 +224,9 @@ class Builder : public JsonEvents {
     keys_.clear();
     for (const Json::Member& member : members) {
       keys_.push_back(member.first);
+    }
+    if (hashes_differ()) {
+      return;
     }
     const std::vector<size_t> order = sorted_positions(keys_);
     std::vector<size_t> superseded;
@@ -237,6 +245,39 @@ class Builder : public JsonEvents {
       superseded.push_back(order[i]);
     }
     erase(members, superseded);
+  }
+
+  // Makes a full vector of thousands of elements several times as large, not twice: pages that stay
+  // unused cost nothing, copies do. Never more than the rest of the text can fill.
+  template <typename T>
+  void make_room(std::vector<T>& elements) const {
+    constexpr size_t kFactor = 16;
+    const size_t size = elements.size();
+    if (size == elements.capacity() && size >= 1024 && size <= 65536) {
+      const size_t rest = (text_.size() - offset()) / 2 + 1;  // an element and a comma: two bytes
+      elements.reserve(size + std::min((kFactor - 1) * size, rest));
+    }
+  }
+
+  // Whether the hashes of keys_ differ, and so the keys. An attacker can choose keys that share a
+  // place in the table: too many of them, and the answer is no. Then sorting decides.
+  bool hashes_differ() {
+    constexpr size_t kMostProbes = 64;
+    const size_t size = std::bit_ceil(2 * keys_.size());
+    hashes_.assign(size, 0);
+    for (const std::string_view key : keys_) {
+      const uint64_t hash = std::hash<std::string_view>()(key) | 1U;  // 0: a free place
+      size_t probes = 0;
+      size_t place = hash >> 1 & (size - 1);
+      while (hashes_[place] != 0) {
+        if (hashes_[place] == hash || ++probes > kMostProbes) {
+          return false;
+        }
+        place = (place + 1) & (size - 1);
+      }
+      hashes_[place] = hash;
+    }
+    return true;
   }
 
   static void erase(std::vector<Json::Member>& members, std::vector<size_t>& positions) {
@@ -263,6 +304,7 @@ class Builder : public JsonEvents {
   std::vector<Open> open_;
   std::vector<size_t> key_offsets_;  // of the keys of all open objects
   std::vector<std::string_view> keys_;
+  std::vector<uint64_t> hashes_;
 };
 
 }  // namespace
@@ -299,10 +341,11 @@ void parse_json_events(std::string_view text, std::string_view name, const JsonL
     fail(name, line_of_offset(text, zero), "not valid JSON: a zero byte");
   }
   const char* at = text.data();
+  const char* end = text.data() + text.size();
   events.begin_ = text.data();
   events.at_ = &at;
   Adapter adapter(text, name, std::min(limits.max_depth, kGreatestDepth), events);
-  nlohmann::json::sax_parse(TextIterator(&at), TextIterator(text.data() + text.size()), &adapter);
+  nlohmann::json::sax_parse(TextIterator(&at), TextIterator(&end), &adapter);
   events.at_ = nullptr;
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <limits>
 
 #include "base/error.h"
@@ -242,6 +243,95 @@ TEST(Json, DuplicateKeys) {
   EXPECT_EQ(dump_compact(parse_json(text, "f.json", limits)), "{\"a\":2,\"b\":3}");
   EXPECT_EQ(dump_compact(parse_json("{\"x\":1,\"x\":2,\"y\":3,\"x\":[4]}", "f.json", limits)),
             "{\"x\":[4],\"y\":3}");
+}
+
+// `keys` as an object whose values are 0, 1, ..., one member a line.
+std::string object_text(const std::vector<std::string>& keys) {
+  std::string text = "{";
+  for (size_t i = 0; i < keys.size(); ++i) {
+    text += str_cat(i == 0 ? "" : ",\n", "\"", keys[i], "\":", i);
+  }
+  return text + "}";
+}
+
+void expect_duplicates_are_found(std::vector<std::string> keys) {
+  const Json json = parse_json(object_text(keys), "f.json");
+  ASSERT_EQ(json.members().size(), keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    ASSERT_EQ(json.members()[i].first, keys[i]);
+    ASSERT_EQ(json.members()[i].second.as_int64(), static_cast<int64_t>(i));
+  }
+  const std::string repeated = keys[keys.size() / 3];
+  keys.insert(keys.begin() + static_cast<std::ptrdiff_t>(keys.size() - 2), repeated);
+  EXPECT_EQ(refusal(object_text(keys)),
+            str_cat("f.json: line ", keys.size() - 2, ": the key ", tessera::quoted(repeated),
+                    " appears twice in one object"));
+  JsonLimits limits;
+  limits.allow_duplicate_keys = true;
+  const Json kept = parse_json(object_text(keys), "f.json", limits);
+  EXPECT_EQ(kept.members().size(), keys.size() - 1);
+  EXPECT_EQ(kept.find(repeated)->as_int64(), static_cast<int64_t>(keys.size() - 3));
+}
+
+TEST(Json, DuplicatesAmongManyKeys) {
+  std::vector<std::string> keys;
+  for (int i = 0; i < 100'000; ++i) {
+    keys.push_back(str_cat("k", (i * 7919) % 100'000));
+  }
+  expect_duplicates_are_found(keys);
+}
+
+// Keys whose hashes end alike share one place of a hash table, and their number makes it slow.
+TEST(Json, DuplicatesAmongKeysThatCollide) {
+  std::vector<std::string> keys;
+  for (int i = 0; keys.size() < 300; ++i) {
+    const std::string key = str_cat("k", i);
+    if ((std::hash<std::string_view>()(key) >> 1) % 1024 == 7) {
+      keys.push_back(key);
+    }
+  }
+  expect_duplicates_are_found(keys);
+}
+
+TEST(Json, ManyValuesKeepTheirOrder) {
+  for (const size_t count : {1023U, 1024U, 1025U, 16'384U, 70'000U}) {
+    std::string text = "[";
+    for (size_t i = 0; i < count; ++i) {
+      text += str_cat(i == 0 ? "" : ",", i % 10);
+    }
+    text += "]";
+    EXPECT_EQ(round_trip(text), text);
+  }
+}
+
+TEST(Json, CopiesAreDeepAndMovesLeaveNothingShared) {
+  const Json original = parse_json("{\"a\":[1,{\"b\":\"text\"}],\"c\":null}", "f.json");
+  const std::string text = dump_compact(original);
+  Json copy = original;
+  copy.members()[0].second.items()[1].set("b", Json::boolean(true));
+  EXPECT_EQ(dump_compact(original), text);
+  EXPECT_EQ(dump_compact(copy), "{\"a\":[1,{\"b\":true}],\"c\":null}");
+  copy = original;
+  EXPECT_EQ(dump_compact(copy), text);
+  copy = Json(copy.members()[0].second);  // a part of itself
+  EXPECT_EQ(dump_compact(copy), "[1,{\"b\":\"text\"}]");
+  copy = copy.items()[1];
+  EXPECT_EQ(dump_compact(copy), "{\"b\":\"text\"}");
+  const Json moved = std::move(copy);
+  EXPECT_EQ(dump_compact(moved), "{\"b\":\"text\"}");
+}
+
+TEST(Json, OtherKindsHaveNoChildren) {
+  for (const char* text : {"null", "true", "1", "\"x\"", "{}", "[]"}) {
+    const Json json = parse_json(text, "f.json");
+    EXPECT_TRUE(json.items().empty());
+    EXPECT_TRUE(json.members().empty());
+    EXPECT_EQ(json.find("x"), nullptr);
+    Json changeable = json;
+    EXPECT_TRUE(changeable.items().empty());
+    EXPECT_TRUE(changeable.members().empty());
+    EXPECT_EQ(dump_compact(changeable), text);
+  }
 }
 
 TEST(Json, DepthIsLimited) {

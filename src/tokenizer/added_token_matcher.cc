@@ -8,7 +8,7 @@ AddedTokenMatcher::AddedTokenMatcher(std::vector<std::pair<std::string, int32_t>
     : spellings_(std::move(spellings)) {
   std::sort(spellings_.begin(), spellings_.end());
   for (const auto& [spelling, id] : spellings_) {
-    first_bytes_.set(static_cast<unsigned char>(spelling[0]));
+    begins_spelling_[static_cast<unsigned char>(spelling[0])] = true;
   }
 }
 
@@ -39,7 +39,7 @@ std::optional<AddedTokenMatcher::Match> AddedTokenMatcher::longest_at(std::strin
 std::optional<AddedTokenMatcher::Match> AddedTokenMatcher::find(std::string_view text,
                                                                 size_t from) const {
   for (size_t begin = from; begin < text.size(); ++begin) {
-    if (first_bytes_.test(static_cast<unsigned char>(text[begin]))) {
+    if (begins_spelling_[static_cast<unsigned char>(text[begin])]) {
       if (const std::optional<Match> match = longest_at(text, begin)) {
         return match;
       }

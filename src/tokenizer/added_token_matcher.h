@@ -2,7 +2,7 @@
 // at the same place.
 #pragma once
 
-#include <bitset>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,7 +30,7 @@ class AddedTokenMatcher {
   std::optional<Match> longest_at(std::string_view text, size_t begin) const;
 
   std::vector<std::pair<std::string, int32_t>> spellings_;  // sorted
-  std::bitset<256> first_bytes_;
+  std::array<bool, 256> begins_spelling_{};                 // by byte
 };
 
 }  // namespace tessera

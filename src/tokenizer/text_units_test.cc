@@ -1,6 +1,7 @@
 // UTF-8, Unicode sets, the byte alphabet, patterns, pieces and byte pairs on their own.
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <random>
 
 #include "base/error.h"
@@ -221,13 +222,32 @@ std::vector<int32_t> merge_slowly(std::string_view piece, const BytePairEncoder&
   }
 }
 
+std::array<int32_t, 256> bytes_as_tokens() {
+  std::array<int32_t, 256> ids{};
+  std::iota(ids.begin(), ids.end(), 0);
+  return ids;
+}
+
+TEST(BytePairEncoder, TakesFewMerges) {
+  std::vector<BytePairEncoder::Merge> merges;
+  for (int32_t count = 0; count < 20; ++count) {
+    const BytePairEncoder encoder(bytes_as_tokens(), merges);
+    BytePairEncoder::Scratch scratch;
+    for (const size_t length : {0U, 1U, 2U, 30U, 60U}) {
+      const std::string piece(length, 'a');
+      std::vector<int32_t> ids;
+      encoder.encode(piece, ids, scratch);
+      EXPECT_EQ(ids, merge_slowly(piece, encoder, merges));
+    }
+    // "aa", "aaa", ...
+    merges.push_back({count == 0 ? 'a' : 255 + count, 'a', 256 + count});
+  }
+}
+
 TEST(BytePairEncoder, EqualsTheDefinition) {
   std::mt19937 random(7);
-  std::array<int32_t, 256> bytes{};
-  for (int32_t byte = 0; byte < 256; ++byte) {
-    bytes[static_cast<size_t>(byte)] = byte;
-  }
-  for (int round = 0; round < 20; ++round) {
+  const std::array<int32_t, 256> bytes = bytes_as_tokens();
+  for (int round = 0; round < 200; ++round) {
     // Random merges over three letters and the tokens made so far: many ties and overlaps.
     std::vector<BytePairEncoder::Merge> merges;
     std::vector<int32_t> tokens = {'a', 'b', 'c'};
@@ -242,11 +262,21 @@ TEST(BytePairEncoder, EqualsTheDefinition) {
       }
     }
     const BytePairEncoder encoder(bytes, merges);
+    for (const int32_t left : tokens) {
+      for (const int32_t right : tokens) {
+        const auto merge = std::find_if(
+            merges.begin(), merges.end(),
+            [&](const BytePairEncoder::Merge& m) { return m.left == left && m.right == right; });
+        ASSERT_EQ(encoder.rank(left, right),
+                  merge == merges.end() ? -1 : static_cast<int32_t>(merge - merges.begin()));
+      }
+    }
     BytePairEncoder::Scratch scratch;
     for (const size_t length : {0U, 1U, 2U, 3U, 7U, 20U, 47U, 48U, 49U, 50U, 100U, 300U}) {
       std::string piece;
       for (size_t i = 0; i < length; ++i) {
-        piece.push_back(static_cast<char>('a' + random() % (round % 2 == 0 ? 3 : 1)));
+        piece.push_back(static_cast<char>(
+            'a' + static_cast<int>(random() % static_cast<size_t>(1 + round % 3))));
       }
       std::vector<int32_t> ids;
       encoder.encode(piece, ids, scratch);

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "tokenizer/added_token_matcher.h"
 #include "tokenizer/byte_alphabet.h"
+#include "tokenizer/piece_cache.h"
 #include "tokenizer/tokenizer_json.h"
 
 namespace tessera {
@@ -63,9 +64,23 @@ void Tokenizer::State::encode_plain(std::string_view text, std::vector<int32_t>&
   std::vector<uint32_t> ends;
   pre_tokenizer.split(text, ends);
   BytePairEncoder::Scratch scratch;
+  PieceCache cache(text, ends.size());
   size_t begin = 0;
   for (const uint32_t end : ends) {
-    encoder.encode(text.substr(begin, end - begin), ids, scratch);
+    const size_t size = end - begin;
+    if (size > PieceCache::kLongest) {
+      encoder.encode(text.substr(begin, size), ids, scratch);
+    } else if (PieceCache::Entry& known = cache.entry(begin, size);
+               cache.matches(known, begin, size)) {
+      for (size_t i = 0; i < known.ids_size; ++i) {
+        ids.push_back(ids[known.ids_begin + i]);
+      }
+    } else {
+      const size_t ids_begin = ids.size();
+      encoder.encode(text.substr(begin, size), ids, scratch);
+      known = {static_cast<uint32_t>(begin), static_cast<uint32_t>(ids_begin),
+               static_cast<uint16_t>(size), static_cast<uint16_t>(ids.size() - ids_begin)};
+    }
     begin = end;
   }
 }
@@ -170,14 +185,12 @@ std::string_view Tokenizer::token_bytes(int32_t id) const {
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, SpecialTokens special) const {
   std::string text;
-  Utf8Decoder decoder;
   for (const int32_t id : ids) {
     if (special == SpecialTokens::keep || !is_special(id)) {
-      decoder.push(token_bytes(id), text);
+      text.append(token_bytes(id));
     }
   }
-  decoder.flush(text);
-  return text;
+  return is_valid_utf8(text) ? text : replace_invalid_utf8(text);
 }
 
 std::string_view Tokenizer::token_text(int32_t id) const { return state_->tokens.text(id); }

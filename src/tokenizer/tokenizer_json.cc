@@ -269,8 +269,9 @@ std::array<int32_t, 256> find_bytes(const Node& vocab, const Vocabulary& tokens)
   return ids;
 }
 
+// `next`: the token that the merge makes if, as usual, they make tokens in the order of ids.
 BytePairEncoder::Merge read_merge(const Node& list, size_t index, const Vocabulary& tokens,
-                                  std::string& joined) {
+                                  int32_t next, std::string& joined) {
   const Json& item = list.value->items()[index];
   std::string_view left;
   std::string_view right;
@@ -293,7 +294,8 @@ BytePairEncoder::Merge read_merge(const Node& list, size_t index, const Vocabula
   joined.assign(left).append(right);
   const std::optional<int32_t> left_id = tokens.find(left);
   const std::optional<int32_t> right_id = tokens.find(right);
-  const std::optional<int32_t> merged = tokens.find(joined);
+  const bool is_next = tokens.contains(next) && tokens.text(next) == joined;
+  const std::optional<int32_t> merged = is_next ? next : tokens.find(joined);
   if (!left_id || !right_id || !merged) {
     fail(list.item(index), "two tokens that are, also joined, in the vocabulary");
   }
@@ -308,20 +310,21 @@ std::vector<BytePairEncoder::Merge> read_merges(const Node& list, const Vocabula
   std::vector<BytePairEncoder::Merge> merges;
   merges.reserve(count);
   // The last merge that makes a token, and the one before that makes the same: equal pairs do.
-  constexpr size_t kNone = SIZE_MAX;
-  std::vector<size_t> last_of(static_cast<size_t>(tokens.size()), kNone);
-  std::vector<size_t> before(count, kNone);
+  constexpr uint32_t kNone = UINT32_MAX;
+  std::vector<uint32_t> last_of(static_cast<size_t>(tokens.size()), kNone);
+  std::vector<uint32_t> before(count, kNone);
   std::string joined;
   for (size_t i = 0; i < count; ++i) {
-    const BytePairEncoder::Merge merge = read_merge(list, i, tokens, joined);
-    size_t& last = last_of[static_cast<size_t>(merge.merged)];
-    for (size_t other = last; other != kNone; other = before[other]) {
+    const int32_t next = i == 0 ? 0 : merges.back().merged + 1;
+    const BytePairEncoder::Merge merge = read_merge(list, i, tokens, next, joined);
+    uint32_t& last = last_of[static_cast<size_t>(merge.merged)];
+    for (uint32_t other = last; other != kNone; other = before[other]) {
       if (merges[other].left == merge.left) {
         fail(list.item(i), "a pair that does not repeat an earlier one");
       }
     }
     before[i] = last;
-    last = i;
+    last = static_cast<uint32_t>(i);
     merges.push_back(merge);
   }
   return merges;

@@ -40,5 +40,33 @@ TEST(TokenizerThreads, EncodesAndDecodesFromSeveralThreads) {
   EXPECT_EQ(failures, std::vector<std::string>(4));
 }
 
+// Long texts whose words repeat, so that threads remember pieces at the same time.
+TEST(TokenizerThreads, LongTextsHaveTheSameIdsInEveryThread) {
+  const Tokenizer tokenizer =
+      Tokenizer::load(test::golden_path("text/tokenizers/demo_v41.tokenizer.json"));
+  std::string text;
+  for (const io::Json& row : test::read_json_lines(test::golden_path("text/tok_demo_v41.jsonl"))) {
+    text += test::text_of(row, "text") + " ";
+  }
+  text += text;
+  const std::vector<int32_t> expected = tokenizer.encode(text, AddedTokens::recognise);
+  const std::vector<int32_t> expected_plain = tokenizer.encode(text, AddedTokens::plain);
+  std::vector<int> wrong(4);
+  std::vector<std::thread> threads;
+  for (int& failures : wrong) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 5; ++round) {
+        failures += tokenizer.encode(text, AddedTokens::recognise) == expected ? 0 : 1;
+        failures += tokenizer.encode(text, AddedTokens::plain) == expected_plain ? 0 : 1;
+        failures += tokenizer.decode(expected) == text ? 0 : 1;
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(wrong, std::vector<int>(4));
+}
+
 }  // namespace
 }  // namespace tessera

@@ -1,6 +1,20 @@
 #include "tokenizer/utf8.h"
 
+#include "base/text.h"
+
 namespace tessera {
+namespace {
+
+// Bytes of the sequences at the start of `text` that are whole and well-formed.
+size_t valid_prefix(std::string_view text) {
+  size_t size = 0;
+  while (const size_t sequence = utf8_sequence_bytes(text.substr(size))) {
+    size += sequence;
+  }
+  return size;
+}
+
+}  // namespace
 
 std::string replace_invalid_utf8(std::string_view bytes) {
   std::string out;
@@ -55,8 +69,17 @@ void Utf8Decoder::start(unsigned char lead, std::string& out) {
 }
 
 void Utf8Decoder::push(std::string_view bytes, std::string& out) {
-  for (const char c : bytes) {
-    const unsigned char byte = static_cast<unsigned char>(c);
+  while (!bytes.empty()) {
+    if (count_ == 0) {
+      const size_t whole = valid_prefix(bytes);
+      out.append(bytes.substr(0, whole));
+      bytes.remove_prefix(whole);
+      if (bytes.empty()) {
+        return;
+      }
+    }
+    const unsigned char byte = static_cast<unsigned char>(bytes[0]);
+    bytes.remove_prefix(1);
     if (count_ == 0) {
       start(byte, out);
       continue;

@@ -22,8 +22,8 @@ Vocabulary::Vocabulary(size_t tokens) {
 size_t Vocabulary::slot(std::string_view wanted, uint64_t hash) const {
   const size_t mask = slots_.size() - 1;
   size_t index = hash & mask;
-  while (slots_[index].id >= 0 &&
-         (slots_[index].hash != upper_half(hash) || text(slots_[index].id) != wanted)) {
+  while (slots_[index].id >= 0 && (slots_[index].hash != upper_half(hash) ||
+                                   text(texts_[static_cast<size_t>(slots_[index].id)]) != wanted)) {
     index = (index + 1) & mask;
   }
   return index;
@@ -60,14 +60,6 @@ bool Vocabulary::add(int32_t id, std::string_view text) {
 std::optional<int32_t> Vocabulary::find(std::string_view text) const {
   const int32_t id = slots_[slot(text, hash_of(text))].id;
   return id < 0 ? std::nullopt : std::optional<int32_t>(id);
-}
-
-std::string_view Vocabulary::text(int32_t id) const {
-  if (!contains(id)) {
-    return {};
-  }
-  const Place& place = texts_[static_cast<size_t>(id)];
-  return std::string_view(pool_).substr(place.begin, place.size);
 }
 
 }  // namespace tessera

@@ -22,7 +22,9 @@ class Vocabulary {
     return id >= 0 && id < size() && texts_[static_cast<size_t>(id)].size != kAbsent;
   }
   // Empty for an id without token.
-  std::string_view text(int32_t id) const;
+  std::string_view text(int32_t id) const {
+    return contains(id) ? text(texts_[static_cast<size_t>(id)]) : std::string_view();
+  }
   // One more than the largest id.
   int32_t size() const { return static_cast<int32_t>(texts_.size()); }
 
@@ -38,7 +40,10 @@ class Vocabulary {
     int32_t id = -1;    // -1: free
   };
 
-  size_t slot(std::string_view text, uint64_t hash) const;
+  std::string_view text(const Place& place) const {
+    return {pool_.data() + place.begin, place.size};
+  }
+  size_t slot(std::string_view wanted, uint64_t hash) const;
   void grow();
 
   std::string pool_;  // all strings
