@@ -61,8 +61,15 @@ struct Message {
   bool is_open = false;  // assistant: no end-of-sentence token, generation continues it (wo_eos)
 };
 
-// Revisions of DeepSeek's reference encoder. ref_1017: turns of tool results alone do not count as
-// the last user turn.
-enum class EncodingRevision { ref, ref_1017 };
+// Whose rules the turns of a prompt follow.
+enum class EncodingRevision {
+  ref,       // DeepSeek's reference encoder
+  ref_1017,  // its later revision: turns of tool results alone do not count as the last user turn
+  // deepseek-recipe, DeepSeek's serving library: every assistant turn, also the one that generation
+  // writes, has a header of its own, also behind a reminder or another assistant turn; a turn to
+  // continue that has no content leaves its reasoning open; system messages that hold nothing are
+  // dropped.
+  recipe,
+};
 
 }  // namespace tessera

@@ -1,10 +1,10 @@
 #include "models/deepseek_v41/prompt.h"
 
 #include <algorithm>
-#include <map>
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "models/deepseek_v41/prompt_turns.h"
 #include "models/deepseek_v41/prompt_writer.h"
 
 namespace tessera::deepseek_v41 {
@@ -58,95 +58,26 @@ std::string_view task_token(Task task) {
   return "<｜read_url｜>";
 }
 
-// A block of a user turn, or a tool message, which is a tool result too.
-struct TurnBlock {
-  const ContentBlock* block = nullptr;
-  const Message* tool = nullptr;
-
-  bool is_result() const {
-    return tool != nullptr || block->kind == ContentBlock::Kind::tool_result;
-  }
-  const std::string& call_id() const { return tool != nullptr ? tool->call_id : block->call_id; }
-  const std::vector<ContentBlock>& content() const {
-    return tool != nullptr ? tool->content : block->content;
-  }
-};
-
-// A message, or user and tool messages that follow each other.
-struct Turn {
-  Role role;
-  const Message* message;         // the first one
-  std::vector<TurnBlock> blocks;  // user
-  std::optional<Task> task;
-
-  bool has_only_results() const {
-    return !blocks.empty() && std::all_of(blocks.begin(), blocks.end(),
-                                          [](const TurnBlock& block) { return block.is_result(); });
-  }
-};
-
-// Step 2 of section 6: appends the turns of `messages`, none of which joins an earlier turn.
-void append_turns(std::span<const Message> messages, std::vector<Turn>& turns) {
-  const size_t first = turns.size();
-  for (const Message& message : messages) {
-    const bool is_tool = message.role == Role::tool;
-    if (!is_tool && message.role != Role::user) {
-      turns.push_back({message.role, &message, {}, message.task});
-      continue;
-    }
-    const bool joins =
-        turns.size() > first && turns.back().role == Role::user && (is_tool || !turns.back().task);
-    if (!joins) {
-      turns.push_back({Role::user, &message, {}, std::nullopt});
-    }
-    Turn& turn = turns.back();
-    turn.task = message.task ? message.task : turn.task;
-    if (is_tool) {
-      turn.blocks.push_back({nullptr, &message});
-    }
-    for (size_t i = 0; !is_tool && i < message.content.size(); ++i) {
-      turn.blocks.push_back({&message.content[i], nullptr});
-    }
-  }
-}
-
-// Step 3: results of a turn in the order of the latest calls; other blocks stay in their places.
-void sort_results(std::vector<Turn>& turns) {
-  std::map<std::string_view, size_t> order;
-  for (Turn& turn : turns) {
-    if (turn.role == Role::assistant && !turn.message->tool_calls.empty()) {
-      order.clear();
-      for (size_t i = 0; i < turn.message->tool_calls.size(); ++i) {
-        order[turn.message->tool_calls[i].id] = i;
-      }
-    }
-    std::vector<TurnBlock> results;
-    std::copy_if(turn.blocks.begin(), turn.blocks.end(), std::back_inserter(results),
-                 [](const TurnBlock& block) { return block.is_result(); });
-    const auto place = [&](const TurnBlock& block) {
-      const auto known = order.find(block.call_id());
-      return known == order.end() ? size_t{0} : known->second;
-    };
-    std::stable_sort(results.begin(), results.end(),
-                     [&](const TurnBlock& a, const TurnBlock& b) { return place(a) < place(b); });
-    auto next = results.begin();
-    for (TurnBlock& block : turn.blocks) {
-      if (block.is_result()) {
-        block = *next++;
-      }
-    }
-  }
-}
-
 // Renders turns one after another (step 6).
 class Renderer {
  public:
-  Renderer(std::vector<Turn> turns, const PromptOptions& options, PromptWriter& writer)
-      : turns_(std::move(turns)), options_(options), writer_(writer) {
+  // Turns before turns[first] are the context, which is not rendered.
+  Renderer(std::vector<Turn> turns, size_t first, const PromptOptions& options,
+           PromptWriter& writer)
+      : turns_(std::move(turns)),
+        first_(first),
+        options_(options),
+        has_own_headers_(options.revision == EncodingRevision::recipe),
+        writer_(writer) {
     const bool has_tools = std::any_of(turns_.begin(), turns_.end(), [](const Turn& turn) {
       return !turn.message->tools.empty();
     });
     drops_ = options.drops_reasoning && !has_tools;
+    if (has_own_headers_) {
+      // The turn before the one that generation writes.
+      last_ = static_cast<int64_t>(turns_.size()) - (turns_.back().is_open() ? 2 : 1);
+      return;
+    }
     for (size_t i = 0; i < turns_.size(); ++i) {
       const bool is_user =
           turns_[i].role == Role::user &&
@@ -157,6 +88,21 @@ class Renderer {
     }
   }
 
+  void render_all() {
+    for (size_t i = first_; i < turns_.size(); ++i) {
+      render(i);
+    }
+    const Turn& tail = turns_.back();
+    if ((has_own_headers_ || options_.starts_calls) && !has_header_behind(tail) &&
+        !tail.is_open() && !tail.task) {
+      render_header(static_cast<int64_t>(turns_.size()) - 1);
+    }
+    if (options_.starts_calls) {
+      writer_.template_text(kCallsBegin);
+    }
+  }
+
+ private:
   void render(size_t index) {
     const Turn& turn = turns_[index];
     if (index == 0) {
@@ -181,10 +127,26 @@ class Renderer {
     render_tail(turn, index);
   }
 
- private:
   // Whether the reasoning behind turn `index` is written.
   bool thinks_from(int64_t index) const {
     return options_.is_thinking && (!drops_ || index >= last_);
+  }
+
+  // Whether render_tail opens the next assistant turn.
+  bool has_header_behind(const Turn& turn) const {
+    const bool is_first = &turn == turns_.data();
+    return !has_own_headers_ && !turn.task &&
+           (turn.role == Role::user || (turn.role == Role::system && !is_first));
+  }
+
+  // Opens the assistant turn behind turn `index`.
+  void render_header(int64_t index) {
+    writer_.control(kAssistant);
+    writer_.control(thinks_from(index) ? kThink : kEndThink);
+  }
+
+  static bool continues_reasoning(const Message& message) {
+    return message.is_open && message.tool_calls.empty() && is_blank(message.content);
   }
 
   void render_start(const Turn& turn) {
@@ -260,8 +222,17 @@ class Renderer {
   void render_assistant(const Turn& turn, size_t index) {
     const Message& message = *turn.message;
     const bool follows_task = index > 0 && turns_[index - 1].task;
-    if (!follows_task && thinks_from(static_cast<int64_t>(index) - 1)) {
+    // The context's own rendering ended with the header of a turn that follows it.
+    const bool has_header = follows_task || (index == first_ && index > 0);
+    const int64_t before = static_cast<int64_t>(index) - 1;
+    if (has_own_headers_ && !has_header) {
+      render_header(before);
+    }
+    if (!follows_task && thinks_from(before)) {
       writer_.assistant_text(message.reasoning);
+      if (has_own_headers_ && index + 1 == turns_.size() && continues_reasoning(message)) {
+        return;
+      }
       writer_.control(kEndThink);
     }
     render_content(message.content, true);
@@ -307,18 +278,33 @@ class Renderer {
       writer_.control(kAssistant);
       writer_.control(options_.is_thinking ? kThink : kEndThink);
       writer_.control(task_token(*turn.task));
-    } else if (turn.role == Role::user || (turn.role == Role::system && index > 0)) {
-      writer_.control(kAssistant);
-      writer_.control(thinks_from(static_cast<int64_t>(index)) ? kThink : kEndThink);
+    } else if (has_header_behind(turn)) {
+      render_header(static_cast<int64_t>(index));
     }
   }
 
   std::vector<Turn> turns_;
+  const size_t first_;
   const PromptOptions& options_;
+  const bool has_own_headers_;  // assistant turns write their headers themselves
   PromptWriter& writer_;
   bool drops_ = true;  // reasoning before the last user turn
   int64_t last_ = -1;  // that turn
 };
+
+void check_forced_calls(const Turn& last, const PromptOptions& options) {
+  if (options.is_thinking) {
+    throw Error(ErrorCode::bad_request,
+                "a forced tool call leaves no room for thinking; turn thinking off, or let the "
+                "model choose (tool_choice auto)");
+  }
+  if (last.is_open() || last.task) {
+    throw Error(ErrorCode::bad_request,
+                str_cat("a forced tool call starts a new answer, but the last message ",
+                        last.task ? "asks for a task" : "is to be continued (prefix)",
+                        "; send one or the other"));
+  }
+}
 
 AddedTokenMatcher grounding_tokens(const Tokenizer& tokenizer) {
   std::vector<std::pair<std::string, int32_t>> known;
@@ -355,21 +341,22 @@ Prompt PromptEncoder::encode(std::span<const Message> messages, const PromptOpti
     throw Error(ErrorCode::bad_request, str_cat("the reasoning effort is ", options.effort,
                                                 "; send 1 to 100, low, high or max"));
   }
+  const BlankSystem blank =
+      options.revision == EncodingRevision::recipe ? BlankSystem::drop : BlankSystem::keep;
   std::vector<Turn> turns;
-  append_turns(context, turns);
+  append_turns(context, blank, turns);
   const size_t first = turns.size();
-  append_turns(messages, turns);
+  append_turns(messages, blank, turns);
   sort_results(turns);
-  const size_t count = turns.size();
+  if (options.starts_calls) {
+    check_forced_calls(turns.back(), options);
+  }
 
   PromptWriter writer(tokenizer_, image_token_id_, grounding_);
   if (context.empty() && options.has_bos) {
     writer.control(kBos);
   }
-  Renderer renderer(std::move(turns), options, writer);
-  for (size_t i = first; i < count; ++i) {
-    renderer.render(i);
-  }
+  Renderer(std::move(turns), first, options, writer).render_all();
   return writer.finish();
 }
 

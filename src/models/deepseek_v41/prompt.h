@@ -29,6 +29,8 @@ struct PromptOptions {
   bool drops_reasoning = true;  // of earlier turns, unless there are tools (drop_thinking)
   bool has_bos = true;          // if there is no context
   EncodingRevision revision = EncodingRevision::ref;
+  // A forced tool call: an assistant header and the opening of a calls block end the prompt.
+  bool starts_calls = false;
 };
 
 struct TextRange {
@@ -51,8 +53,9 @@ class PromptEncoder {
 
   // REF's text for `messages`, which follow the already encoded `context`. Other than in REF of
   // revision dba1be0a, images are listed in the order of their placeholders also when tool results
-  // are reordered. Throws Error{bad_request} for an empty list, an effort out of range or a block
-  // where it cannot stand; Error{unsupported} for a control token that the tokenizer lacks.
+  // are reordered. Throws Error{bad_request} for an empty list, an effort out of range, a block
+  // where it cannot stand, or starts_calls together with thinking, a task or a turn to continue;
+  // Error{unsupported} for a control token that the tokenizer lacks.
   Prompt encode(std::span<const Message> messages, const PromptOptions& options,
                 std::span<const Message> context = {}) const;
 

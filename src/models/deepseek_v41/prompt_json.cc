@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "models/deepseek_v41/json_fields.h"
 #include "models/deepseek_v41/prompt_tools.h"
 
 namespace tessera::deepseek_v41 {
@@ -12,32 +13,11 @@ namespace {
 
 using io::Json;
 
-[[noreturn]] void fail(std::string_view where, std::string_view what) {
-  throw Error(ErrorCode::bad_request, str_cat(where, ": ", what));
-}
-
-const Json* find_value(const Json& object, std::string_view key) {
-  const Json* value = object.find(key);
-  return value == nullptr || value->is_null() ? nullptr : value;
-}
-
-const std::string& require_text(const Json& object, std::string_view key, std::string_view where) {
-  const Json* value = find_value(object, key);
-  if (value == nullptr || !value->is_string()) {
-    fail(where, str_cat("'", key, "' is ", value == nullptr ? "missing" : "no string",
-                        ", expected a string"));
-  }
-  return value->text();
-}
-
-std::string optional_text(const Json& object, std::string_view key, std::string_view where) {
-  return find_value(object, key) == nullptr ? std::string() : require_text(object, key, where);
-}
-
 // Anthropic: {"type":"base64","media_type","data"} or {"type":"url","url"}.
 ImageSource read_source(const Json& source, const std::string& where) {
   if (!source.is_object()) {
-    fail(where, "'source' is no object, expected one with type base64 or url");
+    fail(where, str_cat("'source' is ", kind_name(source),
+                        ", expected an object with type base64 or url"));
   }
   const std::string& type = require_text(source, "type", where);
   if (type == "base64") {
@@ -96,7 +76,8 @@ std::vector<ContentBlock> read_content(const Json& content, const std::string& w
 
 ContentBlock read_block(const Json& block, const std::string& where, Nesting nesting) {
   if (!block.is_object()) {
-    fail(where, "expected a content block, an object with a type");
+    fail(where,
+         str_cat("expected a content block, an object with a type, found ", kind_name(block)));
   }
   const std::string& type = require_text(block, "type", where);
   if (type == "text") {
@@ -131,25 +112,13 @@ std::vector<ContentBlock> read_content(const Json& content, const std::string& w
     return blocks;
   }
   if (!content.is_array()) {
-    fail(where, "expected a string or a list of content blocks");
+    fail(where,
+         str_cat("expected a string or a list of content blocks, found ", kind_name(content)));
   }
   for (size_t i = 0; i < content.items().size(); ++i) {
     blocks.push_back(read_block(content.items()[i], str_cat(where, "[", i, "]"), nesting));
   }
   return blocks;
-}
-
-template <typename T, size_t n>
-T read_name(const std::string& name, const std::array<std::pair<std::string_view, T>, n>& known,
-            std::string_view what, const std::string& where) {
-  std::string expected;
-  for (const auto& [text, value] : known) {
-    if (name == text) {
-      return value;
-    }
-    expected += str_cat(expected.empty() ? "" : ", ", text);
-  }
-  fail(where, str_cat("unknown ", what, " ", quoted(name), ", expected one of ", expected));
 }
 
 Role read_role(const Json& message, const std::string& where) {
@@ -160,32 +129,6 @@ Role read_role(const Json& message, const std::string& where) {
        {"tool", Role::tool},
        {"latest_reminder", Role::latest_reminder}}};
   return read_name(require_text(message, "role", where), kRoles, "role", where);
-}
-
-std::optional<Task> read_task(const Json& message, const std::string& where) {
-  constexpr std::array<std::pair<std::string_view, Task>, 6> kTasks = {
-      {{"action", Task::action},
-       {"query", Task::query},
-       {"authority", Task::authority},
-       {"domain", Task::domain},
-       {"title", Task::title},
-       {"read_url", Task::read_url}}};
-  if (find_value(message, "task") == nullptr) {
-    return std::nullopt;
-  }
-  return read_name(require_text(message, "task", where), kTasks, "task", where);
-}
-
-bool read_flag(const Json& object, std::string_view key, const std::string& where) {
-  const Json* value = find_value(object, key);
-  if (value == nullptr) {
-    return false;
-  }
-  const std::optional<bool> flag = value->as_boolean();
-  if (!flag) {
-    fail(where, str_cat("'", key, "' is neither true nor false"));
-  }
-  return *flag;
 }
 
 // Content that only one role can carry must not disappear in another.
@@ -210,7 +153,8 @@ void read_assistant_parts(const Json& json, const std::string& where, Message& m
 
 Message read_message(const Json& json, const std::string& where) {
   if (!json.is_object()) {
-    fail(where, "expected a message, an object with role and content");
+    fail(where,
+         str_cat("expected a message, an object with role and content, found ", kind_name(json)));
   }
   Message message;
   message.role = read_role(json, where);
@@ -231,7 +175,7 @@ Message read_message(const Json& json, const std::string& where) {
   }
   read_assistant_parts(json, where, message);
   message.call_id = optional_text(json, "tool_call_id", where);
-  message.task = read_task(json, where);
+  message.task = task_from_json(json, where);
   if (const Json* tools = find_value(json, "tools")) {
     message.tools = tools_from_json(*tools, str_cat(where, ".tools"));
   }
@@ -244,7 +188,7 @@ Message read_message(const Json& json, const std::string& where) {
 
 std::vector<ImageSource> read_image_list(const Json& list, const std::string& where) {
   if (!list.is_array()) {
-    fail(where, "expected a list of image paths");
+    fail(where, str_cat("expected a list of image paths, found ", kind_name(list)));
   }
   std::vector<ImageSource> images;
   for (size_t i = 0; i < list.items().size(); ++i) {
@@ -255,7 +199,7 @@ std::vector<ImageSource> read_image_list(const Json& list, const std::string& wh
     } else if (item.is_object()) {
       images.push_back(read_image(item, item_where));
     } else {
-      fail(item_where, "expected an image path");
+      fail(item_where, str_cat("expected an image path, found ", kind_name(item)));
     }
   }
   return images;
@@ -263,12 +207,16 @@ std::vector<ImageSource> read_image_list(const Json& list, const std::string& wh
 
 PromptCase read_case(const Json& json, const std::string& where) {
   if (!json.is_object()) {
-    fail(where, "expected a case, an object with messages or prompt");
+    fail(where,
+         str_cat("expected a case, an object with messages or prompt, found ", kind_name(json)));
   }
   PromptCase result;
   result.name = optional_text(json, "name", where);
   if (const Json* messages = find_value(json, "messages")) {
     result.messages = messages_from_json(*messages, str_cat(where, ": messages"));
+    if (result.messages.empty()) {
+      fail(where, "messages: the list is empty, expected at least one message");
+    }
     if (const Json* context = find_value(json, "context")) {
       result.context = messages_from_json(*context, str_cat(where, ": context"));
     }
@@ -299,9 +247,23 @@ PromptCase read_case(const Json& json, const std::string& where) {
 
 }  // namespace
 
+std::optional<Task> task_from_json(const Json& message, std::string_view where) {
+  constexpr std::array<std::pair<std::string_view, Task>, 6> kTasks = {
+      {{"action", Task::action},
+       {"query", Task::query},
+       {"authority", Task::authority},
+       {"domain", Task::domain},
+       {"title", Task::title},
+       {"read_url", Task::read_url}}};
+  if (find_value(message, "task") == nullptr) {
+    return std::nullopt;
+  }
+  return read_name(require_text(message, "task", where), kTasks, "task", where);
+}
+
 std::vector<Message> messages_from_json(const Json& list, std::string_view where) {
   if (!list.is_array()) {
-    fail(where, "expected a list of messages");
+    fail(where, str_cat("expected a list of messages, found ", kind_name(list)));
   }
   std::vector<Message> messages;
   for (size_t i = 0; i < list.items().size(); ++i) {
@@ -335,7 +297,7 @@ int effort_from_json(const Json& value, std::string_view where) {
     effort = parse_effort(value.text());
   }
   if (!effort) {
-    fail(where, str_cat("reasoning_effort is ", quoted(io::dump_compact(value), 40),
+    fail(where, str_cat("reasoning_effort is ", shown_json(value),
                         ", expected an integer from 1 to 100, \"low\", \"high\" or \"max\""));
   }
   return *effort;
@@ -384,7 +346,8 @@ std::vector<ContentBlock> parse_tagged_text(std::string_view text) {
   const auto add_text = [&](std::string_view piece) {
     if (piece.find(kOpen) != std::string_view::npos ||
         piece.find(kClose) != std::string_view::npos) {
-      throw Error(ErrorCode::bad_request, "Malformed <image>path</image> tag");
+      throw Error(ErrorCode::bad_request,
+                  "Malformed <image>path</image> tag; each <image> needs a path and one </image>");
     }
     if (!piece.empty()) {
       blocks.push_back(text_block(std::string(piece)));
@@ -400,7 +363,8 @@ std::vector<ContentBlock> parse_tagged_text(std::string_view text) {
     add_text(text.substr(0, open));
     const std::string_view path = text.substr(open + kOpen.size(), close - open - kOpen.size());
     if (path.empty()) {
-      throw Error(ErrorCode::bad_request, "Image path must not be empty");
+      throw Error(ErrorCode::bad_request,
+                  "Image path must not be empty; write <image>path</image>");
     }
     blocks.push_back(image_block({ImageSource::Kind::url, std::string(path), "", ""}));
     text.remove_prefix(close + kClose.size());

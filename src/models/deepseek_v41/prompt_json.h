@@ -19,6 +19,9 @@ namespace tessera::deepseek_v41 {
 
 std::vector<Message> messages_from_json(const io::Json& list, std::string_view where);
 
+// The member `task` of a message.
+std::optional<Task> task_from_json(const io::Json& message, std::string_view where);
+
 // 1 to 100, "low" (50), "high" (75) or "max" (100).
 int effort_from_json(const io::Json& value, std::string_view where);
 // The same from a command line; nothing for any other text.

@@ -3,28 +3,22 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "models/deepseek_v41/prompt_json.h"
 #include "models/deepseek_v41/span.h"
 #include "tests/support/json_lines.h"
-#include "tests/support/xz.h"
+#include "tests/support/released_tokenizer.h"
 
 namespace tessera::deepseek_v41 {
 namespace {
 
 using io::Json;
 
-constexpr int32_t kImageId = 129264;
-
-const Tokenizer& released_tokenizer() {
-  static const Tokenizer tokenizer = Tokenizer::from_json(
-      io::parse_json(
-          test::read_xz_file(test::golden_path("text/tokenizers/deepseek_v41.tokenizer.json.xz")),
-          "tokenizer.json"),
-      "tokenizer.json");
-  return tokenizer;
-}
+constexpr int32_t kImageId = test::kReleasedImageId;
+using test::released_tokenizer;
 
 std::vector<int32_t> ids_of(const Json& row) {
   const std::vector<int64_t> wide = test::integers_of(row, "ids");
@@ -205,6 +199,92 @@ TEST(Prompt, RefusesWhatItCannotWrite) {
   misplaced[0].role = Role::system;
   misplaced[0].content.emplace_back().kind = ContentBlock::Kind::tool_result;
   expect_error([&] { encoder.encode(misplaced, {}); }, ErrorCode::bad_request, "tool_result");
+}
+
+// Turns under deepseek-recipe's rules that no recorded request shows; expected texts from running
+// version 0.2.0.
+TEST(Prompt, EveryAssistantTurnHasAHeaderUnderTheServingRules) {
+  const PromptEncoder encoder(released_tokenizer(), kImageId);
+  constexpr std::string_view kEffort =
+      "<｜begin▁of▁sentence｜><｜System｜>Reasoning Effort: 75 (range 1-100, the higher the value, "
+      "the more thorough the reasoning)\n\n";
+  constexpr std::string_view kUser = R"({"role":"user","content":"u"})";
+  constexpr std::string_view kReminder = R"({"role":"latest_reminder","content":"r"})";
+  constexpr std::string_view kAnswer =
+      R"({"role":"assistant","content":"a","reasoning_content":"q"})";
+  const std::vector<std::pair<std::string, const char*>> cases = {
+      {str_cat(kUser, ",", kReminder, ",", kAnswer),
+       "<｜User｜>u<｜latest_reminder｜>r<｜Assistant｜></think>a<｜end▁of▁sentence｜>"
+       "<｜Assistant｜><think>"},
+      {str_cat(kUser, ",", kAnswer, ",", kReminder),
+       "<｜User｜>u<｜Assistant｜></think>a<｜end▁of▁sentence｜><｜latest_reminder｜>r"
+       "<｜Assistant｜><think>"},
+      {str_cat(kUser, ",", kAnswer, R"(,{"role":"assistant","content":"b","wo_eos":true})"),
+       "<｜User｜>u<｜Assistant｜></think>a<｜end▁of▁sentence｜><｜Assistant｜><think></think>b"},
+      {str_cat(kUser, R"(,{"role":"assistant","content":"","wo_eos":true})"),
+       "<｜User｜>u<｜Assistant｜><think>"},
+      {str_cat(R"({"role":"system","content":"s"},)", kReminder),
+       "s<｜latest_reminder｜>r<｜Assistant｜><think>"},
+      {str_cat(kUser, R"(,{"role":"system","content":""},{"role":"user","content":"v"})"),
+       "<｜User｜>u\n\nv<｜Assistant｜><think>"}};
+  for (const auto& [messages, expected] : cases) {
+    SCOPED_TRACE(messages);
+    const std::vector<Message> list =
+        messages_from_json(io::parse_json(str_cat("[", messages, "]"), "m"), "m");
+    EXPECT_EQ(encoder.encode(list, {.revision = EncodingRevision::recipe}).text,
+              str_cat(kEffort, expected));
+  }
+  // A system message that holds nothing is kept if it is all there is.
+  Message blank;
+  blank.role = Role::system;
+  EXPECT_EQ(
+      encoder.encode({&blank, 1}, {.is_thinking = false, .revision = EncodingRevision::recipe})
+          .text,
+      "<｜begin▁of▁sentence｜><｜System｜><｜Assistant｜></think>");
+}
+
+TEST(Prompt, AContextEndsWithTheHeaderOfTheNextTurn) {
+  const PromptEncoder encoder(released_tokenizer(), kImageId);
+  std::vector<Message> messages(3);
+  messages[0].content.emplace_back().text = "u";
+  messages[1].role = Role::assistant;
+  messages[1].content.emplace_back().text = "a";
+  messages[2].content.emplace_back().text = "v";
+  for (const EncodingRevision revision :
+       {EncodingRevision::ref, EncodingRevision::ref_1017, EncodingRevision::recipe}) {
+    const PromptOptions options = {.is_thinking = false, .revision = revision};
+    const std::span<const Message> all = messages;
+    EXPECT_EQ(encoder.encode(all.first(1), options).text +
+                  encoder.encode(all.subspan(1), options, all.first(1)).text,
+              encoder.encode(all, options).text);
+  }
+}
+
+TEST(Prompt, AForcedCallBeginsInsideTheCallsBlock) {
+  const PromptEncoder encoder(released_tokenizer(), kImageId);
+  const PromptOptions options = {.is_thinking = false, .starts_calls = true};
+  std::vector<Message> messages(1);
+  messages[0].content.emplace_back().text = "u";
+  const Prompt prompt = encoder.encode(messages, options);
+  EXPECT_EQ(prompt.text,
+            "<｜begin▁of▁sentence｜><｜User｜>u<｜Assistant｜></think>\n\n<｜DSML｜ calls>\n");
+  // "</think>", "\n\n", "<", "｜DSML｜", " calls", ">\n": one control token more than the header.
+  ASSERT_EQ(prompt.special_ranges.size(), 5U);
+  EXPECT_EQ(std::count(prompt.ids.begin(), prompt.ids.end(), 128825), 1);
+  // Behind a finished answer too there is a turn to begin.
+  messages.emplace_back().role = Role::assistant;
+  EXPECT_TRUE(encoder.encode(messages, options)
+                  .text.ends_with("</think><｜end▁of▁sentence｜><｜Assistant｜></think>\n\n"
+                                  "<｜DSML｜ calls>\n"));
+  expect_error([&] { encoder.encode(messages, {.starts_calls = true}); }, ErrorCode::bad_request,
+               "no room for thinking");
+  messages[1].is_open = true;
+  expect_error([&] { encoder.encode(messages, options); }, ErrorCode::bad_request,
+               "is to be continued");
+  messages.pop_back();
+  messages[0].task = Task::title;
+  expect_error([&] { encoder.encode(messages, options); }, ErrorCode::bad_request,
+               "asks for a task");
 }
 
 TEST(Prompt, NamesControlTokensThatATokenizerLacks) {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "base/text.h"
+#include "models/deepseek_v41/json_fields.h"
 
 namespace tessera::deepseek_v41 {
 namespace {
@@ -12,19 +13,6 @@ namespace {
 using io::Json;
 
 constexpr std::string_view kNamespaceSeparator = "::";
-
-[[noreturn]] void fail(std::string_view where, std::string_view what) {
-  throw Error(ErrorCode::bad_request, str_cat(where, ": ", what));
-}
-
-const std::string& require_text(const Json& object, std::string_view key, std::string_view where) {
-  const Json* value = object.find(key);
-  if (value == nullptr || !value->is_string()) {
-    fail(where, str_cat("'", key, "' is ", value == nullptr ? "missing" : "no string",
-                        ", expected a string"));
-  }
-  return value->text();
-}
 
 // Outside text inside a message, without quotation marks as in the reference.
 std::string shown(std::string_view text) {
@@ -51,7 +39,8 @@ void read_namespace(const Json& object, std::string_view where, Namespace& resul
       read.description = require_text(*value, "description", where);
     }
   } else {
-    fail(where, "'namespace' is neither a string nor an object with a name");
+    fail(where, str_cat("'namespace' is neither a string nor an object with a name, but ",
+                        kind_name(*value)));
   }
   if (!result.name.empty() && result.name != read.name) {
     fail(where,
@@ -79,41 +68,19 @@ std::string qualify(const std::string& name, const Namespace& given, std::string
 
 const Json& require_function(const Json& entry, std::string_view where) {
   if (!entry.is_object()) {
-    fail(where, "expected an object with 'function'");
+    fail(where, str_cat("expected an object with 'function', found ", kind_name(entry)));
   }
   const Json* type = entry.find("type");
   if (type != nullptr && type->text() != "function") {
-    fail(where, str_cat("tools of type ", quoted(io::dump_compact(*type), 40),
-                        " are not supported, expected function"));
+    fail(where,
+         str_cat("tools of type ", shown_json(*type), " are not supported, expected function"));
   }
   const Json* function = entry.find("function");
   if (function == nullptr || !function->is_object()) {
-    fail(where, "'function' is missing, expected an object with a name");
+    fail(where, str_cat("'function' is ", function == nullptr ? "missing" : kind_name(*function),
+                        ", expected an object with a name"));
   }
   return *function;
-}
-
-std::string tool_schema(const Json& entry, const std::string& where) {
-  const Json& function = require_function(entry, where);
-  Namespace given;
-  read_namespace(entry, where, given);
-  read_namespace(function, where, given);
-  Json schema = Json::object();
-  for (const auto& [key, value] : function.members()) {
-    if (key == "name") {
-      schema.set(key, Json::string(qualify(require_text(function, "name", where), given, where)));
-    } else if (key != "namespace") {
-      schema.set(key, value);
-    }
-  }
-  require_text(schema, "name", where);
-  if (!given.description.empty()) {
-    const Json* own = schema.find("description");
-    const bool has_own = own != nullptr && !own->text().empty();
-    schema.set("description", Json::string(has_own ? str_cat(given.description, "\n", own->text())
-                                                   : given.description));
-  }
-  return io::dump_python(schema);
 }
 
 std::optional<Json> parse_arguments(const std::string& text) {
@@ -135,7 +102,7 @@ std::vector<ToolArgument> read_arguments(const Json& value, const std::string& w
       object = parse_arguments(object->text());
     }
   } else {
-    fail(where, "'arguments' is neither a string nor an object");
+    fail(where, str_cat("'arguments' is neither a string nor an object, but ", kind_name(value)));
   }
   std::vector<ToolArgument> arguments;
   if (!object || !object->is_object()) {
@@ -169,20 +136,43 @@ ToolCall read_call(const Json& entry, const std::string& where) {
 
 }  // namespace
 
+Json tool_function_from_json(const Json& entry, std::string_view where) {
+  const Json& function = require_function(entry, where);
+  Namespace given;
+  read_namespace(entry, where, given);
+  read_namespace(function, where, given);
+  Json schema = Json::object();
+  schema.members().reserve(function.members().size());
+  for (const auto& [key, value] : function.members()) {
+    if (key != "namespace") {
+      schema.members().emplace_back(key, value);
+    }
+  }
+  schema.set("name", Json::string(qualify(require_text(function, "name", where), given, where)));
+  if (!given.description.empty()) {
+    const Json* own = schema.find("description");
+    const bool has_own = own != nullptr && !own->text().empty();
+    schema.set("description", Json::string(has_own ? str_cat(given.description, "\n", own->text())
+                                                   : given.description));
+  }
+  return schema;
+}
+
 std::vector<std::string> tools_from_json(const Json& list, std::string_view where) {
   if (!list.is_array()) {
-    fail(where, "expected a list of tools");
+    fail(where, str_cat("expected a list of tools, found ", kind_name(list)));
   }
   std::vector<std::string> tools;
   for (size_t i = 0; i < list.items().size(); ++i) {
-    tools.push_back(tool_schema(list.items()[i], str_cat(where, "[", i, "]")));
+    tools.push_back(
+        io::dump_python(tool_function_from_json(list.items()[i], str_cat(where, "[", i, "]"))));
   }
   return tools;
 }
 
 std::vector<ToolCall> tool_calls_from_json(const Json& list, std::string_view where) {
   if (!list.is_array()) {
-    fail(where, "expected a list of tool calls");
+    fail(where, str_cat("expected a list of tool calls, found ", kind_name(list)));
   }
   std::vector<ToolCall> calls;
   for (size_t i = 0; i < list.items().size(); ++i) {

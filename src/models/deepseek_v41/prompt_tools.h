@@ -11,8 +11,11 @@
 
 namespace tessera::deepseek_v41 {
 
-// [{"type":"function","function":{...},"namespace":...}]: each function object as it is, under its
-// qualified name, as Python's json.dumps writes it. Throws Error{bad_request}.
+// {"type":"function","function":{...},"namespace":...}: the function object as it is, under its
+// qualified name and behind the description of its namespace. Throws Error{bad_request}.
+io::Json tool_function_from_json(const io::Json& entry, std::string_view where);
+
+// A list of these, each written as Python's json.dumps does. Throws Error{bad_request}.
 std::vector<std::string> tools_from_json(const io::Json& list, std::string_view where);
 
 // [{"id","type":"function","function":{"name","arguments"},"namespace":...}]. Arguments are a JSON
