@@ -71,6 +71,7 @@ class Checkpoint {
   explicit Checkpoint(const std::string& folder);
 
   const std::string& folder() const { return folder_; }
+  const std::vector<SafetensorsFile>& files() const { return files_; }  // by name
   int64_t tensor_count() const { return static_cast<int64_t>(by_name_.size()); }
   int64_t total_bytes() const { return total_bytes_; }
   const TensorEntry* find(std::string_view name) const;

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/data_folder.h"
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "runtime/engine.h"
@@ -50,28 +51,11 @@ fs::path snapshot_of(const std::string& name) {
   return snapshot;
 }
 
-// models/demo beside the program, or up to four folders above it (a build tree).
-std::string demo_model() {
-  std::error_code error;
-  fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (int level = 0; level < 5 && !folder.empty(); ++level) {
-    for (const fs::path& candidate :
-         {folder / "models" / "demo", folder / "share" / "tessera" / "demo"}) {
-      if (fs::exists(candidate / "config.json")) {
-        return candidate.string();
-      }
-    }
-    folder = folder.parent_path();
-  }
-  throw Error(ErrorCode::bad_file,
-              "the demo model (models/demo) was not found beside the program; give --model DIR");
-}
-
 }  // namespace
 
 std::string resolve_model(const std::string& model) {
   if (model.empty()) {
-    return demo_model();
+    return find_data(data_places(), "models/demo", "--model DIR");
   }
   if (fs::is_directory(model)) {
     if (!fs::exists(fs::path(model) / "config.json")) {
