@@ -48,6 +48,7 @@ ANY_TEST = {"base", "tensor", "io", "trace", "tests"}
 THIRD_PARTY = {
     "nlohmann": {"io", "server"},
     "CLI": {"apps"},
+    "histedit.h": {"apps"},
     "spdlog": {"base"},
     "fmt": {"base"},
     "pcre2.h": {"tokenizer"},
@@ -71,7 +72,7 @@ THIRD_PARTY = {
 SYSTEM = re.compile(
     r"^(sys/|linux/|arpa/|netinet/)|^(unistd|fcntl|sched|signal|dirent|poll|dlfcn|pthread|termios"
     r"|pwd|execinfo|ucontext|cpuid|[a-z]*intrin|netdb|ctype|string|stdio|setjmp|errno"
-    r"|malloc|spawn|syscall)\.h$")
+    r"|malloc|spawn|syscall|pty)\.h$")
 # The C library headers and the intrinsics do not belong into public headers either, except where a
 # header is part of one kernel level (its name contains the level).
 KERNEL_LEVEL = re.compile(r"avx2|avx512")

@@ -43,7 +43,7 @@ Request replay_of(const trace::TraceFile& golden) {
   Request request =
       parse_input_case(io::dump_compact(golden.info().request), kFolder + "cases").request;
   request.is_thinking = false;
-  request.temperature = 0;
+  request.sampling.temperature = 0;
   for (const trace::TraceCall& call : golden.info().calls) {
     request.calls.push_back({call.start, call.rows});
   }

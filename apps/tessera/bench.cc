@@ -3,12 +3,12 @@
 #include <memory>
 #include <vector>
 
+#include "base/data_folder.h"
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "commands.h"
-#include "data_file.h"
 #include "io/json.h"
 #include "machine/machine_limits.h"
 #include "model/decode_bench.h"
@@ -111,9 +111,9 @@ void bench_machine(const Arguments& a) {
 }
 
 void bench_ops(const Arguments& a) {
-  const std::string path = a.shapes.empty() ? find_data_file("bench/shapes/deepseek_v41.txt",
-                                                             "shapes/deepseek_v41.txt", "--shapes")
-                                            : a.shapes;
+  const std::string path =
+      a.shapes.empty() ? find_data(data_places(), "shapes/deepseek_v41.txt", "--shapes FILE")
+                       : a.shapes;
   bench::BenchOptions options;
   options.threads = threads_of(a);
   options.filter = a.filter;
@@ -139,9 +139,9 @@ void bench_ops(const Arguments& a) {
 
 deepseek_v41::Config config_of(const Arguments& a) {
   return deepseek_v41::read_config(
-      a.config.empty() ? find_data_file("share/configs/deepseek_v41_flash.json",
-                                        "configs/deepseek_v41_flash.json", "--config")
-                       : a.config);
+      a.config.empty()
+          ? find_data(data_places(), "configs/deepseek_v41_flash.json", "--config FILE")
+          : a.config);
 }
 
 void print_report(const Arguments& a, const ModelReport& report) {
@@ -188,6 +188,8 @@ CLI::App& add_kind(CLI::App& bench, const std::shared_ptr<Arguments>& a, const c
   CLI::App* kind = bench.add_subcommand(name, help);
   add_number_option(*kind, "--threads", a->threads, "threads (default: what this process may use)");
   kind->add_flag("--json", a->is_json, "print one JSON array");
+  kind->footer(str_cat("Examples:\n  tessera bench ", name, "\n  tessera bench ", name,
+                       " --threads 4 --json"));
   kind->callback([a, run] { run(*a); });
   return *kind;
 }
@@ -202,11 +204,12 @@ void add_bench_command(CLI::App& app) {
   add_kind(*command, a, "machine", "limits: fp32 FMA, bf16 dot products, L2, memory",
            bench_machine);
   CLI::App& ops = add_kind(*command, a, "ops", "operations on shapes of the model", bench_ops);
-  ops.add_option("--shapes", a->shapes, "file of shapes (default: DeepSeek-V4.1-Flash)");
+  ops.add_option("--shapes", a->shapes, "file of shapes (default: DeepSeek-V4.1-Flash)")
+      ->type_name("FILE");
   ops.add_option("FILTER", a->filter, "only shapes whose name contains this");
   CLI::App& vision = add_kind(
       *command, a, "vision", "the vision tower with generated weights; needs 1.1 GB", bench_vision);
-  vision.add_option("--size", a->size, "canvas in pixels, WIDTHxHEIGHT");
+  vision.add_option("--size", a->size, "canvas in pixels, WIDTHxHEIGHT")->type_name("WIDTHxHEIGHT");
   add_number_option(vision, "--runs", a->runs, "runs, the fastest counts");
   CLI::App& decode =
       add_kind(*command, a, "decode", "one token through layers of full width, generated weights",
@@ -219,7 +222,8 @@ void add_bench_command(CLI::App& app) {
   add_number_option(decode, "--steps", a->decode.steps, "steps, the fastest counts");
   for (CLI::App* kind : {&vision, &decode}) {
     kind->add_option("--config", a->config,
-                     "config.json of a DeepSeek-V4.1 model (default: DeepSeek-V4.1-Flash)");
+                     "config.json of a DeepSeek-V4.1 model (default: DeepSeek-V4.1-Flash)")
+        ->type_name("FILE");
   }
   command->footer(
       "limit_share is the share of the machine's limit, measured in the same run, that was\n"

@@ -10,9 +10,12 @@ class App;
 namespace tessera {
 
 void add_run_command(CLI::App& app, int& status);    // tessera run [PROMPT]
+void add_chat_command(CLI::App& app, int& status);   // tessera chat
+void add_tokenize_command(CLI::App& app);            // tessera tokenize TEXT | --chat | --parse
 void add_trace_command(CLI::App& app, int& status);  // tessera trace -o OUT
 void add_eval_command(CLI::App& app, int& status);   // tessera eval FILE.jsonl
 void add_image_command(CLI::App& app);               // tessera image plan FILE
+void add_inspect_command(CLI::App& app);             // tessera inspect DIR
 void add_bench_command(CLI::App& app);               // tessera bench machine|ops|vision|decode
 void add_version_command(CLI::App& app);             // tessera version
 

@@ -123,15 +123,15 @@ std::vector<Item> read_items(const std::string& path) {
 Outcome evaluate(Engine& engine, const Item& item) {
   Outcome o;
   Request request = item.request;
-  request.temperature = 0;
+  request.sampling.temperature = 0;
   request.cancel = &interrupt_flag();
-  const Result answer = engine.generate(request);
-  o.answer = answer.text;
-  o.ids = answer.ids;
+  const Result result = engine.generate(request);
+  o.answer = result.choices.front().text;
+  o.ids = result.choices.front().ids;
   o.is_correct =
-      std::find(item.accepted.begin(), item.accepted.end(), answer.text) != item.accepted.end();
-  o.has_equal_prompt = answer.prompt_ids == item.prompt_ids;
-  o.has_recorded_answer = answer.ids == item.answer_ids;
+      std::find(item.accepted.begin(), item.accepted.end(), o.answer) != item.accepted.end();
+  o.has_equal_prompt = result.prompt_ids == item.prompt_ids;
+  o.has_recorded_answer = o.ids == item.answer_ids;
   request.scored_ids = item.answer_ids;
   o.logprobs = engine.generate(request).scored_logprobs;
   double ours = 0, recorded = 0;
@@ -293,7 +293,10 @@ void add_eval_command(CLI::App& app, int& status) {
   add_number_option(*command, "--min-accuracy", a->min_accuracy,
                     "smallest share of right answers, 0 to 1");
   add_model_options(*command, a->model);
-  command->footer("Example:\n  tessera eval models/demo/eval/eval.jsonl");
+  command->footer(
+      "Examples:\n"
+      "  tessera eval models/demo/eval/eval.jsonl\n"
+      "  tessera eval --min-accuracy 0.9 --json set.jsonl");
   command->callback([a, &status] { status = run(*a); });
 }
 

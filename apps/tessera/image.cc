@@ -160,12 +160,20 @@ void add_image_command(CLI::App& app) {
   plan->add_option("FILE", options->file, "Picture (JPEG or PNG)")->required();
   plan->add_option("--model", options->model,
                    "Checkpoint folder, org/name in the local Hugging Face cache, or a config.json "
-                   "(default: demo model)");
+                   "(default: demo model)")
+      ->type_name("DIR|ORG/NAME|FILE");
   plan->add_option("--policy", options->policy, "Rules of preparation: reference");
   add_number_option(*plan, "--pillow", options->pillow,
                     "Order of the resampling passes of Pillow 12 or 13 (default 13)");
-  plan->add_option("--png", options->png, "Draw canvas, patches and tokens into this file");
+  plan->add_option("--png", options->png, "Draw canvas, patches and tokens into this file")
+      ->type_name("FILE");
   plan->add_flag("--json", options->is_json, "Print one JSON value");
+  for (CLI::App* command : {image, plan}) {
+    command->footer(
+        "Examples:\n"
+        "  tessera image plan photo.jpg\n"
+        "  tessera image plan photo.jpg --model DIR --png plan.png");
+  }
   plan->callback([options] { run_plan(*options); });
 }
 

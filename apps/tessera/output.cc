@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <iostream>
 
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -39,18 +41,39 @@ bool write_all(int descriptor, std::string_view text) {
 std::string escape_controls(std::string_view text) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string out;
-  for (const char c : text) {
-    const unsigned char byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f) {
-      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+  const auto escape = [&](unsigned char byte) {
+    out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+  };
+  for (size_t i = 0; i < text.size(); ++i) {
+    const unsigned char byte = static_cast<unsigned char>(text[i]);
+    const unsigned char next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1])
+                                                   : static_cast<unsigned char>(0);
+    if ((byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f) {
+      escape(byte);
+    } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {  // a C1 control in UTF-8
+      escape(next);
+      ++i;
     } else {
-      out.push_back(c);
+      out.push_back(text[i]);
     }
   }
   return out;
 }
 
-Output::Output() : is_terminal_(isatty(STDOUT_FILENO) != 0) {}
+void print_error(std::string_view message) {
+  std::string line = escape_controls(message);
+  for (size_t at = line.find('\n'); at != std::string::npos; at = line.find('\n', at)) {
+    line.replace(at, 1, "\\n");
+  }
+  std::cerr << "tessera: " << line << "\n";
+}
+
+Output::Output() : is_terminal_(isatty(STDOUT_FILENO) != 0) {
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  has_styles_ = is_terminal_ && (no_color == nullptr || *no_color == '\0') && term != nullptr &&
+                std::string_view(term) != "dumb";
+}
 
 void Output::write(std::string_view text) {
   if (!is_closed_) {

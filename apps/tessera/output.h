@@ -18,9 +18,15 @@ class Output {
   // line feed and tab are shown as \xNN.
   void write_foreign(std::string_view text);
   bool is_closed() const { return is_closed_; }
+  bool is_terminal() const { return is_terminal_; }
+  // Text between these is faint. Both are empty unless standard output is a terminal that knows
+  // colours and the environment has no NO_COLOR (no-color.org).
+  std::string_view faint() const { return has_styles_ ? "\x1b[2m" : ""; }
+  std::string_view plain() const { return has_styles_ ? "\x1b[0m" : ""; }
 
  private:
   bool is_terminal_;
+  bool has_styles_;
   bool is_closed_ = false;
 };
 
@@ -44,7 +50,11 @@ class ProgressBar {
   Clock::time_point drawn_;
 };
 
-// Control characters (but not line feed and tab) as \xNN.
+// Control characters (but not line feed and tab) as \xNN: C0, delete, and C1 (U+0080 to U+009F),
+// which terminals obey too.
 std::string escape_controls(std::string_view text);
+
+// "tessera: MESSAGE" on stderr, as one line whatever file names and arguments are part of it.
+void print_error(std::string_view message);
 
 }  // namespace tessera

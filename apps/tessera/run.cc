@@ -2,88 +2,60 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "answer_printer.h"
 #include "base/str_cat.h"
 #include "commands.h"
 #include "interrupt.h"
 #include "io/json.h"
 #include "output.h"
 #include "request_options.h"
+#include "result_json.h"
 #include "runtime/engine.h"
 
 namespace tessera {
 namespace {
-
-using io::Json;
 
 struct Arguments {
   ModelArguments model;
   RequestArguments request;
 };
 
-// Reasoning and answer of a complete text.
-struct Parts {
-  std::string reasoning;
-  std::string content;
-};
-
-Parts split_reasoning(const Result& result) {
-  constexpr std::string_view kEnd = "</think>";
-  if (!result.is_thinking) {
-    return {"", result.text};
+// Log-probabilities for people: one line per token.
+void print_logprobs(const Engine& engine, const Choice& choice, Output& out) {
+  const auto shown = [&](const TokenLogprob& token) {
+    return str_cat(io::dump_compact(io::Json::string(engine.decode({token.id}))), " ",
+                   token.logprob);
+  };
+  for (const ChosenToken& chosen : choice.logprobs) {
+    std::string line = str_cat(chosen.token.id, " ", shown(chosen.token));
+    for (const TokenLogprob& other : chosen.top) {
+      line += str_cat(" | ", shown(other));
+    }
+    out.write_foreign(line);
+    out.write("\n");
   }
-  const size_t at = result.text.find(kEnd);
-  if (at == std::string::npos) {
-    return {result.text, ""};
-  }
-  return {result.text.substr(0, at), result.text.substr(at + kEnd.size())};
-}
-
-template <typename T>
-Json numbers(const std::vector<T>& values) {
-  std::vector<Json> items;
-  for (const T value : values) {
-    items.push_back(Json::number(static_cast<int64_t>(value)));
-  }
-  return Json::array(std::move(items));
-}
-
-std::string to_json(const Engine& engine, const Result& result) {
-  const Parts parts = split_reasoning(result);
-  Json timings = Json::object();
-  timings.set("load_ms", Json::number(engine.load_ms()));
-  timings.set("image_ms", Json::number(result.image_ms));
-  timings.set("prefill_ms", Json::number(result.prefill_ms));
-  timings.set("decode_ms", Json::number(result.decode_ms));
-  Json json = Json::object();
-  json.set("model", Json::string(engine.model_folder()));
-  json.set("content", Json::string(parts.content));
-  json.set("reasoning", Json::string(parts.reasoning));
-  json.set("tool_calls", Json::array());
-  json.set("finish_reason", Json::string(std::string(finish_reason_name(result.finish_reason))));
-  json.set("ids", numbers(result.ids));
-  json.set("prompt_tokens", Json::number(result.prompt_tokens));
-  json.set("image_tokens", Json::number(result.image_tokens));
-  json.set("span_tokens", numbers(result.span_tokens));
-  json.set("cached_tokens", Json::number(int64_t{0}));
-  json.set("completion_tokens", Json::number(static_cast<int64_t>(result.ids.size())));
-  json.set("seed", Json::number_spelled(str_cat(result.seed)));
-  json.set("timings", std::move(timings));
-  return io::dump_compact(json) + "\n";
 }
 
 int run(const Arguments& a) {
   Request request = make_request(a.request);
   const EngineOptions options = engine_options(a.model);
   Output out;
+  AnswerPrinter printer(out);
   ProgressBar bar(a.model.is_quiet);
   Events events;
   events.on_progress = [&](std::string_view stage, int64_t done, int64_t total) {
     bar.update(stage, done, total);
   };
+  int64_t printed = 0;  // choice that is being printed
   if (!a.model.is_json) {
-    events.on_text = [&](std::string_view text) {
+    events.on_delta = [&](int64_t choice, const AnswerDelta& delta) {
       bar.clear();
-      out.write_foreign(text);
+      if (choice != printed) {
+        printer.finish();
+        out.write(str_cat("\n-- answer ", choice + 1, "\n"));
+        printed = choice;
+      }
+      printer.print(delta);
       if (out.is_closed()) {  // nobody reads any more
         interrupt_flag().store(true);
       }
@@ -94,10 +66,14 @@ int run(const Arguments& a) {
   const Result result = engine->generate(request, events);
   bar.clear();
   if (a.model.is_json) {
-    out.write(to_json(*engine, result));
+    out.write(io::dump_compact(result_json(*engine, request, result)) + "\n");
   } else {
-    out.write("\n");
-    const double temperature = request.temperature.value_or(engine->defaults().temperature);
+    printer.finish();
+    for (const Choice& choice : result.choices) {
+      print_logprobs(*engine, choice, out);
+    }
+    const double temperature =
+        request.sampling.temperature.value_or(engine->defaults().temperature);
     if (temperature > 0 && !a.request.seed.has_value() && !a.model.is_quiet) {
       std::cerr << str_cat("seed ", result.seed, "\n");
     }
@@ -105,7 +81,7 @@ int run(const Arguments& a) {
   if (out.is_closed()) {
     return 0;
   }
-  return result.finish_reason == FinishReason::cancelled ? kInterrupted : 0;
+  return result.is_cancelled ? kInterrupted : 0;
 }
 
 }  // namespace
@@ -119,6 +95,8 @@ void add_run_command(CLI::App& app, int& status) {
       "Examples:\n"
       "  tessera run --image photo.png \"What does the image show?\"\n"
       "  tessera run --model DIR --think high --max-tokens 200 \"Why is the sky blue?\"\n"
+      "  tessera run --temperature 0.7 --top-p 0.9 --seed 1 --n 3 \"Name a vegetable.\"\n"
+      "  tessera run --tools tools.json --think off --json \"Weather in Oslo?\"\n"
       "  tessera run --input cases.json --case 2 --json");
   command->callback([arguments, &status] { status = run(*arguments); });
 }

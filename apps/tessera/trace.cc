@@ -70,7 +70,7 @@ Request replayed_request(const trace::TraceFile& recorded, Arguments& a) {
   InputCase input = parse_input_case(io::dump_compact(info.request), "");
   Request request = std::move(input.request);
   request.is_thinking = request.is_thinking.value_or(false);
-  request.temperature = 0;
+  request.sampling.temperature = 0;
   for (const trace::TraceCall& call : info.calls) {
     request.calls.push_back({call.start, call.rows});
   }
@@ -205,7 +205,7 @@ int run(Arguments a) {
   const std::unique_ptr<Engine> engine = Engine::open(options, events);
   const Result result = engine->generate(request, events);
   bar.clear();
-  if (result.finish_reason == FinishReason::cancelled || interrupt_flag().load()) {
+  if (result.is_cancelled || interrupt_flag().load()) {
     return kInterrupted;
   }
   trace::TraceInfo info;
@@ -229,14 +229,21 @@ void add_trace_command(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("trace", "write every intermediate tensor of a request to a file");
   const auto a = std::make_shared<Arguments>();
-  command->add_option("-o,--output", a->out, "trace to write (.safetensors)")->required();
-  command->add_option("--replay", a->replay, "repeat the request that this trace records");
-  command->add_option("--taps", a->taps, "names to write: globs, separated by commas");
+  command->add_option("-o,--output", a->out, "trace to write (.safetensors)")
+      ->type_name("FILE")
+      ->required();
+  command->add_option("--replay", a->replay, "repeat the request that this trace records")
+      ->type_name("FILE");
+  command->add_option("--taps", a->taps, "names to write: globs, separated by commas")
+      ->type_name("GLOBS");
   command->add_option("--only", a->only, "vision: stop behind the tower");
-  command->add_option("--force", a->force, "feed every stage the value of this reference trace");
-  command->add_option("--activations", a->activations, "bf16, or f32: no rounding in the tower");
-  command->add_option("--image-root", a->image_root,
-                      "where relative picture paths of --replay start");
+  command->add_option("--force", a->force, "feed every stage the value of this reference trace")
+      ->type_name("FILE");
+  command->add_option("--activations", a->activations, "bf16, or f32: no rounding in the tower")
+      ->type_name("bf16|f32");
+  command
+      ->add_option("--image-root", a->image_root, "where relative picture paths of --replay start")
+      ->type_name("DIR");
   add_model_options(*command, a->model);
   add_request_options(*command, a->request);
   command->footer(

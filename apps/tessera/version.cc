@@ -40,6 +40,10 @@ void add_version_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("version", "commit, compiler, libraries, kernels in use");
   const auto is_json = std::make_shared<bool>(false);
   command->add_flag("--json", *is_json, "print one JSON value");
+  command->footer(
+      "Examples:\n"
+      "  tessera version\n"
+      "  tessera version --json");
   command->callback([is_json] { print_version(*is_json); });
   app.add_flag_callback(
       "--version",

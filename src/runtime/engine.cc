@@ -19,6 +19,8 @@ namespace {
 
 constexpr int64_t kDefaultContext = 32768;
 constexpr int64_t kMaxContext = int64_t{1} << 24;
+// Room for the last page of every cache twice: a fork copies it when it is written.
+constexpr int64_t kForkedTokens = kPageRows * deepseek_v41::kMaxRatio;
 
 using Clock = std::chrono::steady_clock;
 
@@ -44,7 +46,8 @@ struct Engine::State {
         threads(o.threads > 0 ? o.threads : available_threads()),
         ctx{.threads = threads, .scratch = arena, .isa = active_isa(), .trace = {}},
         context(choose_context(o, model->network.config)),
-        pools(model->network.config, context),
+        pools(model->network.config, context + kForkedTokens),
+        kept(o.reference_index_slot ? 0 : o.kept_states),
         encoder(model->tokenizer, static_cast<int32_t>(model->network.config.image_token)) {}
 
   EngineOptions options;
@@ -54,10 +57,15 @@ struct Engine::State {
   ExecContext ctx;
   int64_t context;
   deepseek_v41::CachePools pools;
+  KeptStates kept;
   deepseek_v41::PromptEncoder encoder;
   EngineBuffers buffers;
   GenerationDefaults defaults;
   double load_ms = 0;
+
+  PromptContext prompt_context() const {
+    return {.options = options, .model = *model, .encoder = encoder, .defaults = defaults};
+  }
 };
 
 namespace {
@@ -80,6 +88,8 @@ GenerationDefaults read_defaults(const std::string& folder) {
   const io::ConfigView v(json, path);
   d.temperature = v.boolean_or("do_sample", true) ? v.number_or("temperature", 1.0) : 0.0;
   d.top_p = v.number_or("top_p", 0.95);
+  d.top_k = v.integer_or("top_k", 0, kMaxContext, 0);
+  d.repetition_penalty = v.number_or("repetition_penalty", 1.0);
   d.max_tokens = v.integer_or("max_new_tokens", 1, kMaxContext, d.max_tokens);
   // Read even when do_sample switches it off, so that a wrong value is noticed.
   const double stated = v.number_or("temperature", 1.0);
@@ -88,6 +98,9 @@ GenerationDefaults read_defaults(const std::string& folder) {
   }
   if (!(d.top_p >= 0 && d.top_p <= 1)) {
     refuse(str_cat("top_p is ", d.top_p, ", expected 0 to 1"));
+  }
+  if (!(d.repetition_penalty >= 0.01 && d.repetition_penalty <= 100)) {
+    refuse(str_cat("repetition_penalty is ", d.repetition_penalty, ", expected 0.01 to 100"));
   }
   const std::string thinking = v.text_or("default_thinking", "high");
   d.is_thinking = thinking != "off";
@@ -153,30 +166,34 @@ std::string Engine::config_sha256() const {
   return io::sha256_hex(file.bytes());
 }
 
+std::string_view Engine::token_bytes(int32_t id) const {
+  return state_->model->tokenizer.token_bytes(id);
+}
+
 Result Engine::generate(const Request& request, const Events& events) {
   State& s = *state_;
-  Generation generation({.options = s.options,
-                         .model = *s.model,
-                         .encoder = s.encoder,
-                         .defaults = s.defaults,
+  Generation generation({.prompt = s.prompt_context(),
                          .context = s.context,
                          .ctx = s.ctx,
                          .pools = s.pools,
+                         .kept = s.kept,
                          .buffers = s.buffers},
                         request, events);
   return generation.run();
 }
 
-std::string_view finish_reason_name(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::stop:
-      return "stop";
-    case FinishReason::length:
-      return "length";
-    case FinishReason::cancelled:
-      return "cancelled";
+EncodedPrompt Engine::encode(const Request& request, ImageSpans spans) const {
+  const PromptContext context = state_->prompt_context();
+  EncodedPrompt encoded = to_encoded(encode_prompt(context, request));
+  if (spans == ImageSpans::expand) {
+    PreparedPrompt prepared = prepare_prompt(context, request);
+    encoded.expanded_ids = std::move(prepared.expanded.ids);
+    encoded.types = std::move(prepared.expanded.types);
+    for (const deepseek_v41::ImageSpan& span : prepared.expanded.spans) {
+      encoded.spans.push_back({span.start, span.length, span.tokens.rows, span.tokens.columns});
+    }
   }
-  return "stop";
+  return encoded;
 }
 
 }  // namespace tessera

@@ -2,9 +2,7 @@
 // tests use this header alone.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,9 +10,7 @@
 #include <vector>
 
 #include "image/resample.h"
-#include "runtime/sampler.h"
-#include "tensor/trace.h"
-#include "tokenizer/conversation.h"
+#include "runtime/request.h"
 
 namespace tessera {
 
@@ -29,76 +25,10 @@ struct EngineOptions {
   bool fp32_vision = false;  // no activation of the tower is rounded
   EncodingRevision encoding = EncodingRevision::ref;
   image::PassOrder pass_order = image::PassOrder::pillow13;
-};
-
-// What a model says about generation: generation_config.json, or the defaults of docs.
-struct GenerationDefaults {
-  bool is_thinking = true;
-  int effort = 75;  // when thinking
-  double temperature = 1.0;
-  double top_p = 0.95;
-  int64_t max_tokens = 4096;
-};
-
-// One forward call of a traced request: positions start .. start + rows - 1.
-struct CallPlan {
-  int64_t start = 0;
-  int64_t rows = 0;
-};
-
-struct Request {
-  std::vector<Message> messages;  // or raw_prompt
-  std::vector<Message> context;   // encoded before the messages
-  std::optional<std::string> raw_prompt;
-  std::vector<ImageSource> raw_images;  // of raw_prompt
-  std::string image_root;               // folder that relative picture paths start from
-  std::optional<bool> is_thinking;      // unset: the model's default
-  std::optional<int> effort;            // 1 to 100, thinking only; unset: the model's default
-
-  std::optional<int64_t> max_tokens;  // unset: the model's default
-  std::optional<double> temperature;
-  std::optional<double> top_p;
-  uint64_t seed = 0;
-  bool ignores_eos = false;
-
-  // Scoring: log-probabilities of these ids after the prompt, teacher-forced, instead of an answer.
-  std::vector<int32_t> scored_ids;
-
-  // Tracing. With a sink the whole prompt is one call unless `calls` says otherwise; the token
-  // after call i is fed_ids[i] where given.
-  TraceSink* sink = nullptr;
-  std::vector<CallPlan> calls;
-  std::vector<int32_t> fed_ids;
-  bool stops_after_vision = false;
-
-  const std::atomic<bool>* cancel = nullptr;  // looked at between tiles and steps
-};
-
-enum class FinishReason { stop, length, cancelled };
-std::string_view finish_reason_name(FinishReason reason);
-
-struct Result {
-  std::string text;          // complete, without the end token
-  std::vector<int32_t> ids;  // of the answer, the end token included
-  FinishReason finish_reason = FinishReason::stop;
-  std::vector<int32_t> prompt_ids;      // before image spans
-  int64_t prompt_tokens = 0;            // expanded
-  int64_t image_tokens = 0;             // sum of the spans
-  std::vector<int64_t> span_tokens;     // per image, delimiters included
-  std::vector<double> scored_logprobs;  // of Request::scored_ids
-  std::vector<CallPlan> calls;          // forward calls made
-  std::vector<int32_t> call_tokens;     // the token chosen after each
-  bool is_thinking = false;
-  uint64_t seed = 0;
-  double image_ms = 0;
-  double prefill_ms = 0;
-  double decode_ms = 0;
-};
-
-// What happens while a request runs; called on the thread that called generate().
-struct Events {
-  std::function<void(std::string_view text)> on_text;  // complete code points
-  std::function<void(std::string_view stage, int64_t done, int64_t total)> on_progress;
+  // States kept between requests, the oldest goes first: a request that begins like an earlier one
+  // goes on from there. 0: none. Ignored with reference_index_slot, where a state depends on how
+  // its tokens came to be computed.
+  int64_t kept_states = 0;
 };
 
 class Engine {
@@ -111,12 +41,17 @@ class Engine {
   // be served (too long, images for a model without vision, unreadable picture, ...).
   Result generate(const Request& request, const Events& events = {});
 
+  // The prompt of a request without running it; with ImageSpans::expand its pictures are opened.
+  // Throws as generate() does.
+  EncodedPrompt encode(const Request& request, ImageSpans spans) const;
+
   const GenerationDefaults& defaults() const;
   const std::string& model_folder() const;
   double load_ms() const;
   int threads() const;
   int64_t context() const;
   std::string decode(const std::vector<int32_t>& ids) const;
+  std::string_view token_bytes(int32_t id) const;
   // SHA-256 of config.json's bytes, as traces record it.
   std::string config_sha256() const;
 
@@ -137,6 +72,21 @@ struct InputCase {
 std::vector<InputCase> read_input_file(const std::string& path);
 // A case as a trace's metadata records it; relative picture paths start from `image_root`.
 InputCase parse_input_case(std::string_view json, const std::string& image_root);
+
+// A Chat Completions body: its conversation and what belongs to the prompt; fields of sampling and
+// transport are left unread. Picture paths are relative to the file. Throws Error{bad_file} or
+// {bad_request}.
+Request read_chat_request(const std::string& path);
+// The prompt of a request with nothing but a tokenizer.json: thinking is on unless the request says
+// otherwise, and spans stay out.
+EncodedPrompt encode_with_tokenizer(const std::string& tokenizer_json, const Request& request,
+                                    EncodingRevision revision);
+
+// The JSON list of tools in a file, on the request's first system message (one is put in front if
+// there is none); and the schema in a file as its response format. Throw Error{bad_file} or
+// {bad_request}.
+void attach_tools_file(const std::string& path, Request& request);
+void attach_response_format_file(const std::string& path, Request& request);
 
 // 1..100 for "low", "high", "max" or a number in range; nothing otherwise.
 std::optional<int> parse_effort_level(std::string_view text);

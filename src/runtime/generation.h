@@ -5,11 +5,9 @@
 #include <vector>
 
 #include "models/deepseek_v41/forward.h"
-#include "models/deepseek_v41/prompt.h"
-#include "models/deepseek_v41/span.h"
 #include "models/deepseek_v41/vision.h"
-#include "runtime/engine.h"
-#include "runtime/picture_encoder.h"
+#include "runtime/answer_writer.h"
+#include "runtime/prepared_prompt.h"
 
 namespace tessera {
 
@@ -21,13 +19,11 @@ struct EngineBuffers {
 };
 
 struct GenerationContext {
-  const EngineOptions& options;
-  const deepseek_v41::Model& model;
-  const deepseek_v41::PromptEncoder& encoder;
-  const GenerationDefaults& defaults;
+  PromptContext prompt;
   int64_t context;
   ExecContext& ctx;
   deepseek_v41::CachePools& pools;
+  KeptStates& kept;
   EngineBuffers& buffers;
 };
 
@@ -37,38 +33,49 @@ class Generation {
   Result run();
 
  private:
-  void make_prompt();
+  // Tokens that follow each other, with what stands for their embeddings: prompt, then chosen or
+  // given tokens.
+  struct Rows {
+    std::vector<int32_t> ids;
+    std::vector<int8_t> types;
+    std::vector<const std::byte*> embeddings;
+
+    void push_text(int32_t id);
+    void truncate(size_t size);
+  };
+
+  void prepare();
+  void resume();
   void encode_pictures();
   void place_embeddings();
   void prefill();
-  void decode();
+  void answer(int64_t index);
   void score();
   void replay();
   void check_ids(const std::vector<int32_t>& ids, const char* what) const;
 
-  // One forward call on the next `rows` positions of `sequence_`; logits of the last `logit_rows`.
+  // One forward call on the next `rows` positions; logits of the last `logit_rows`.
   void step(int64_t rows, int64_t logit_rows);
+  void make_room(int64_t rows);
   std::span<float> logits_of(int64_t row);
   void check_logits(std::span<const float> logits) const;
-  int32_t choose(std::span<float> logits);
+  // The next token of a choice, which gets it. Changes the logits.
+  int32_t choose(std::span<float> logits, int64_t index, TokenCounts& counts, Choice& choice);
   bool is_cancelled() const;
-  int64_t max_tokens() const;
+  bool keeps_states() const { return c_.kept.is_on() && request_.sink == nullptr; }
 
   GenerationContext c_;
+  const deepseek_v41::Config& config_;
   const Request& request_;
   const Events& events_;
   Result result_;
-  deepseek_v41::ExpandedPrompt prompt_;
-  std::vector<PreparedPicture> prepared_;
+  PreparedPrompt prompt_;
+  std::vector<PlacedPicture> placed_;  // with kept states only
   std::vector<EncodedPicture> pictures_;
-  // The sequence so far: prompt, then chosen or given tokens.
-  std::vector<int32_t> sequence_;
-  std::vector<int8_t> types_;
-  std::vector<const std::byte*> embeddings_;
+  Rows rows_;
   deepseek_v41::SequenceState state_;
   SamplingOptions sampling_;
   Sampler sampler_;
-  int64_t call_ = 0;
 };
 
 }  // namespace tessera

@@ -6,6 +6,7 @@
 #include "base/mapped_file.h"
 #include "base/str_cat.h"
 #include "io/json.h"
+#include "models/deepseek_v41/chat_request.h"
 #include "models/deepseek_v41/prompt_json.h"
 #include "runtime/engine.h"
 
@@ -65,6 +66,33 @@ InputCase parse_input_case(std::string_view json, const std::string& image_root)
     throw Error(ErrorCode::bad_file, str_cat("case: ", cases.size(), " cases, expected one"));
   }
   return to_input(std::move(cases.front()), image_root);
+}
+
+Request read_chat_request(const std::string& path) {
+  deepseek_v41::ChatRequest from =
+      deepseek_v41::parse_chat_request(read_text(path), path, deepseek_v41::ImagePaths::allow);
+  Request request;
+  request.messages = std::move(from.messages);
+  request.image_root = std::filesystem::path(path).parent_path().string();
+  request.is_thinking = from.is_thinking;
+  request.effort = from.effort;
+  request.forces_calls = from.forces_calls;
+  request.is_json = from.is_json;
+  return request;
+}
+
+void attach_tools_file(const std::string& path, Request& request) {
+  deepseek_v41::attach_tools(io::read_json_file(path), path, request.messages);
+}
+
+void attach_response_format_file(const std::string& path, Request& request) {
+  const io::Json schema = io::read_json_file(path);
+  if (request.messages.empty() || request.messages.front().role != Role::system) {
+    Message system;
+    system.role = Role::system;
+    request.messages.insert(request.messages.begin(), std::move(system));
+  }
+  request.messages.front().response_format = io::dump_python(schema);
 }
 
 std::optional<int> parse_effort_level(std::string_view text) {

@@ -58,35 +58,6 @@ int file_with(const std::string& text) {
   return descriptor;
 }
 
-// The test's environment with `changes`, as "NAME=value".
-std::vector<std::string> environment_with(
-    const std::vector<std::pair<std::string, std::string>>& changes) {
-  std::vector<std::string> entries;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    bool is_replaced = false;
-    for (const auto& [name, value] : changes) {
-      is_replaced = is_replaced || text.starts_with(name + "=");
-    }
-    if (!is_replaced) {
-      entries.push_back(text);
-    }
-  }
-  for (const auto& [name, value] : changes) {
-    entries.push_back(name + "=" + value);
-  }
-  return entries;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> out;
-  for (std::string& text : texts) {
-    out.push_back(text.data());
-  }
-  out.push_back(nullptr);
-  return out;
-}
-
 // What happens between fork and exec: only calls that a signal handler may make.
 struct Child {
   int in, out, err;
@@ -123,6 +94,34 @@ struct Child {
 };
 
 }  // namespace
+
+std::vector<std::string> environment_with(
+    const std::vector<std::pair<std::string, std::string>>& changes) {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    bool is_replaced = false;
+    for (const auto& [name, value] : changes) {
+      is_replaced = is_replaced || text.starts_with(name + "=");
+    }
+    if (!is_replaced) {
+      entries.push_back(text);
+    }
+  }
+  for (const auto& [name, value] : changes) {
+    entries.push_back(name + "=" + value);
+  }
+  return entries;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> out;
+  for (std::string& text : texts) {
+    out.push_back(text.data());
+  }
+  out.push_back(nullptr);
+  return out;
+}
 
 Program::Program(const std::vector<std::string>& arguments, const ProgramOptions& options)
     : deadline_ms_(now_ms() + kMostMs) {

@@ -64,6 +64,12 @@ class Program {
 ProgramResult run_program(const std::vector<std::string>& arguments,
                           const ProgramOptions& options = {});
 
+// For execve: the test's environment with `changes`, as "NAME=value"; and pointers to texts, with a
+// nullptr behind them.
+std::vector<std::string> environment_with(
+    const std::vector<std::pair<std::string, std::string>>& changes);
+std::vector<char*> pointers(std::vector<std::string>& texts);
+
 // Expects this exit status, nothing on standard output, and on standard error exactly one line that
 // begins with "tessera: " and contains every part.
 void expect_error(const ProgramResult& result, int status,

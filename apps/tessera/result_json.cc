@@ -1,0 +1,111 @@
+#include "result_json.h"
+
+#include "base/str_cat.h"
+
+namespace tessera {
+namespace {
+
+using io::Json;
+
+template <typename T>
+Json numbers(const std::vector<T>& values) {
+  std::vector<Json> items;
+  for (const T value : values) {
+    items.push_back(Json::number(static_cast<int64_t>(value)));
+  }
+  return Json::array(std::move(items));
+}
+
+}  // namespace
+
+Json calls_json(const std::vector<AnsweredCall>& calls) {
+  Json list = Json::array();
+  for (const AnsweredCall& call : calls) {
+    Json function = Json::object();
+    function.set("name", Json::string(call.name));
+    function.set("arguments", Json::string(call.arguments));
+    Json entry = Json::object();
+    entry.set("type", Json::string("function"));
+    if (!call.name_space.empty()) {
+      entry.set("namespace", Json::string(call.name_space));
+    }
+    entry.set("function", std::move(function));
+    list.items().push_back(std::move(entry));
+  }
+  return list;
+}
+
+namespace {
+
+// A token that is not UTF-8 by itself is shown with replacement characters; its bytes are exact.
+Json logprob_json(const Engine& engine, const TokenLogprob& token) {
+  Json bytes = Json::array();
+  for (const char c : engine.token_bytes(token.id)) {
+    bytes.items().push_back(Json::number(int64_t{static_cast<unsigned char>(c)}));
+  }
+  Json json = Json::object();
+  json.set("id", Json::number(int64_t{token.id}));
+  json.set("token", Json::string(engine.decode({token.id})));
+  json.set("bytes", std::move(bytes));
+  json.set("logprob", Json::number(token.logprob));
+  return json;
+}
+
+Json logprobs_json(const Engine& engine, const std::vector<ChosenToken>& tokens) {
+  Json list = Json::array();
+  for (const ChosenToken& chosen : tokens) {
+    Json entry = logprob_json(engine, chosen.token);
+    Json top = Json::array();
+    for (const TokenLogprob& other : chosen.top) {
+      top.items().push_back(logprob_json(engine, other));
+    }
+    entry.set("top", std::move(top));
+    list.items().push_back(std::move(entry));
+  }
+  return list;
+}
+
+void set_choice(const Engine& engine, const Choice& choice, bool has_logprobs, Json& json) {
+  json.set("content", Json::string(choice.answer.content));
+  json.set("reasoning", Json::string(choice.answer.reasoning));
+  json.set("tool_calls", calls_json(choice.answer.tool_calls));
+  json.set("finish_reason", Json::string(std::string(finish_reason_name(choice.finish_reason))));
+  if (!choice.stop_string.empty()) {
+    json.set("stop", Json::string(choice.stop_string));
+  }
+  json.set("ids", numbers(choice.ids));
+  if (has_logprobs) {
+    json.set("logprobs", logprobs_json(engine, choice.logprobs));
+  }
+}
+
+}  // namespace
+
+Json result_json(const Engine& engine, const Request& request, const Result& result) {
+  const bool has_logprobs = request.logprobs.has_value();
+  Json timings = Json::object();
+  timings.set("load_ms", Json::number(engine.load_ms()));
+  timings.set("image_ms", Json::number(result.image_ms));
+  timings.set("prefill_ms", Json::number(result.prefill_ms));
+  timings.set("decode_ms", Json::number(result.decode_ms));
+  Json json = Json::object();
+  json.set("model", Json::string(engine.model_folder()));
+  set_choice(engine, result.choices.front(), has_logprobs, json);
+  json.set("prompt_tokens", Json::number(result.prompt_tokens));
+  json.set("image_tokens", Json::number(result.image_tokens));
+  json.set("span_tokens", numbers(result.span_tokens));
+  json.set("cached_tokens", Json::number(result.cached_tokens));
+  json.set("completion_tokens", Json::number(result.completion_tokens()));
+  json.set("seed", Json::number_spelled(str_cat(result.seed)));
+  json.set("timings", std::move(timings));
+  if (result.choices.size() > 1) {
+    Json choices = Json::array();
+    for (const Choice& choice : result.choices) {
+      set_choice(engine, choice, has_logprobs, choices.items().emplace_back(Json::object()));
+    }
+    json.set("choices", std::move(choices));
+  }
+  return json;
+}
+
+}  // namespace tessera

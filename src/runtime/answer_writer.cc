@@ -1,0 +1,29 @@
+#include "runtime/answer_writer.h"
+
+namespace tessera {
+
+void AnswerWriter::push(int32_t id) { take(decoder_.push(id)); }
+
+void AnswerWriter::finish() {
+  take(decoder_.flush());
+  parser_.finish(deltas_);
+  send();
+}
+
+void AnswerWriter::take(const std::string& text) {
+  text_ += text;
+  parser_.push(text, deltas_);
+  send();
+}
+
+void AnswerWriter::send() {
+  for (const AnswerDelta& delta : deltas_) {
+    append(delta, answer_);
+    if (on_delta_) {
+      on_delta_(delta);
+    }
+  }
+  deltas_.clear();
+}
+
+}  // namespace tessera

@@ -1,0 +1,44 @@
+// Tokens of an answer to its text, taken apart while it grows. Internal to the runtime.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "models/deepseek_v41/completion.h"
+#include "tokenizer/answer.h"
+#include "tokenizer/tokenizer.h"
+
+namespace tessera {
+
+class AnswerWriter {
+ public:
+  using OnDelta = std::function<void(const AnswerDelta&)>;
+
+  // The tokenizer outlives the writer.
+  AnswerWriter(const Tokenizer& tokenizer, deepseek_v41::CompletionOptions options,
+               OnDelta on_delta)
+      : decoder_(tokenizer), parser_(std::move(options)), on_delta_(std::move(on_delta)) {}
+
+  void push(int32_t id);
+  // No more tokens: what was held back comes out.
+  void finish();
+
+  const Answer& answer() const { return answer_; }
+  const std::string& text() const { return text_; }
+  // Ended the answer; empty if none did.
+  const std::string& stop_string() const { return parser_.stop_string(); }
+
+ private:
+  void take(const std::string& text);
+  void send();
+
+  StreamDecoder decoder_;
+  deepseek_v41::CompletionParser parser_;
+  OnDelta on_delta_;
+  std::vector<AnswerDelta> deltas_;
+  Answer answer_;
+  std::string text_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,117 @@
+#include "runtime/prepared_prompt.h"
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "io/sha256.h"
+
+namespace tessera {
+namespace {
+
+using Start = deepseek_v41::CompletionOptions::Start;
+
+// In which part of an answer the model goes on behind this prompt.
+Start start_of(const deepseek_v41::Prompt& prompt, const Request& request) {
+  if (request.forces_calls) {
+    return Start::calls;
+  }
+  const std::string_view text = prompt.text;
+  if (text.ends_with("<think>")) {
+    return Start::reasoning;
+  }
+  if (text.ends_with("</think>")) {
+    return Start::answer;
+  }
+  const bool continues = request.raw_prompt.has_value() ||
+                         (!request.messages.empty() && request.messages.back().is_open);
+  return continues ? Start::continued_answer : Start::answer;
+}
+
+deepseek_v41::Prompt encode(const deepseek_v41::PromptEncoder& encoder,
+                            const GenerationDefaults& defaults, EncodingRevision revision,
+                            const Request& request) {
+  if (request.raw_prompt.has_value()) {
+    return encoder.encode_raw(*request.raw_prompt, request.raw_images);
+  }
+  return encoder.encode(request.messages,
+                        {.is_thinking = request.is_thinking.value_or(defaults.is_thinking),
+                         .effort = request.effort.value_or(defaults.effort),
+                         .revision = revision,
+                         .starts_calls = request.forces_calls},
+                        request.context);
+}
+
+std::string digest_of(const deepseek_v41::PreparedImage& image) {
+  io::Sha256 hash;
+  const deepseek_v41::Grid grid = image.plan.canvas.tokens;
+  hash.update(std::as_bytes(std::span(&grid.rows, 1)));
+  hash.update(std::as_bytes(std::span(&grid.columns, 1)));
+  const TensorView patches = image.patches.view();
+  hash.update({patches.data, static_cast<size_t>(patches.bytes())});
+  return hash.hex();
+}
+
+}  // namespace
+
+bool is_thinking(const PromptContext& context, const Request& request) {
+  return request.is_thinking.value_or(context.defaults.is_thinking);
+}
+
+deepseek_v41::Prompt encode_prompt(const PromptContext& context, const Request& request) {
+  return encode(context.encoder, context.defaults, context.options.encoding, request);
+}
+
+PreparedPrompt prepare_prompt(const PromptContext& context, const Request& request) {
+  const deepseek_v41::Config& config = context.model.network.config;
+  const int32_t image_token = static_cast<int32_t>(config.image_token);
+  const bool has_vision = config.vision.layers > 0;
+  deepseek_v41::Prompt prompt = encode_prompt(context, request);
+  PreparedPrompt prepared;
+  prepared.answer_start = start_of(prompt, request);
+  std::vector<deepseek_v41::Grid> grids(prompt.images.size(), {1, 1});
+  if (!has_vision || prompt.images.empty()) {  // says so before any picture is opened
+    deepseek_v41::expand_images(prompt.ids, image_token, grids, has_vision);
+  }
+  for (size_t i = 0; i < prompt.images.size(); ++i) {
+    prepared.pictures.push_back(
+        prepare_picture(prompt.images[i], request.image_root, config, context.options.pass_order));
+    grids[i] = prepared.pictures.back().image.plan.canvas.tokens;
+  }
+  prepared.expanded = deepseek_v41::expand_images(prompt.ids, image_token, grids, has_vision);
+  prepared.ids = std::move(prompt.ids);
+  return prepared;
+}
+
+EncodedPrompt to_encoded(deepseek_v41::Prompt prompt) {
+  EncodedPrompt encoded;
+  encoded.text = std::move(prompt.text);
+  encoded.ids = std::move(prompt.ids);
+  encoded.images = std::move(prompt.images);
+  for (const deepseek_v41::TextRange& range : prompt.special_ranges) {
+    encoded.special_ranges.emplace_back(range.begin, range.end);
+  }
+  return encoded;
+}
+
+EncodedPrompt encode_with_tokenizer(const std::string& tokenizer_json, const Request& request,
+                                    EncodingRevision revision) {
+  const Tokenizer tokenizer = Tokenizer::load(tokenizer_json);
+  const std::optional<int32_t> image_token = tokenizer.token_id(deepseek_v41::kImagePlaceholder);
+  if (!image_token.has_value()) {
+    throw Error(ErrorCode::bad_file,
+                str_cat(tokenizer_json, ": no token ", deepseek_v41::kImagePlaceholder,
+                        "; expected the tokenizer of a DeepSeek-V4.1 model"));
+  }
+  const deepseek_v41::PromptEncoder encoder(tokenizer, *image_token);
+  return to_encoded(encode(encoder, GenerationDefaults(), revision, request));
+}
+
+std::vector<PlacedPicture> placed_pictures(const PreparedPrompt& prompt) {
+  std::vector<PlacedPicture> placed;
+  for (size_t i = 0; i < prompt.pictures.size(); ++i) {
+    const deepseek_v41::ImageSpan& span = prompt.expanded.spans[i];
+    placed.push_back({span.start, span.length, digest_of(prompt.pictures[i].image)});
+  }
+  return placed;
+}
+
+}  // namespace tessera

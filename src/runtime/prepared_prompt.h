@@ -1,0 +1,43 @@
+// The prompt of a request with its pictures opened. Internal to the runtime.
+#pragma once
+
+#include <vector>
+
+#include "models/deepseek_v41/completion.h"
+#include "models/deepseek_v41/prompt.h"
+#include "models/deepseek_v41/span.h"
+#include "runtime/engine.h"
+#include "runtime/kept_states.h"
+#include "runtime/picture_encoder.h"
+
+namespace tessera {
+
+struct PromptContext {
+  const EngineOptions& options;
+  const deepseek_v41::Model& model;
+  const deepseek_v41::PromptEncoder& encoder;
+  const GenerationDefaults& defaults;
+};
+
+struct PreparedPrompt {
+  deepseek_v41::ExpandedPrompt expanded;
+  std::vector<int32_t> ids;               // before image spans
+  std::vector<PreparedPicture> pictures;  // in the order of their spans
+  deepseek_v41::CompletionOptions::Start answer_start;
+};
+
+bool is_thinking(const PromptContext& context, const Request& request);
+
+// Throws Error{bad_request}.
+deepseek_v41::Prompt encode_prompt(const PromptContext& context, const Request& request);
+
+EncodedPrompt to_encoded(deepseek_v41::Prompt prompt);
+
+// Opens, decodes and plans the pictures, since spans depend on their sizes. Throws
+// Error{bad_request} or {bad_file}.
+PreparedPrompt prepare_prompt(const PromptContext& context, const Request& request);
+
+// Where the pictures stand and what they are.
+std::vector<PlacedPicture> placed_pictures(const PreparedPrompt& prompt);
+
+}  // namespace tessera
