@@ -14,6 +14,7 @@ void add_chat_command(CLI::App& app, int& status);   // tessera chat
 void add_tokenize_command(CLI::App& app);            // tessera tokenize TEXT | --chat | --parse
 void add_trace_command(CLI::App& app, int& status);  // tessera trace -o OUT
 void add_eval_command(CLI::App& app, int& status);   // tessera eval FILE.jsonl
+void add_diff_command(CLI::App& app, int& status);   // tessera diff REFERENCE OURS
 void add_image_command(CLI::App& app);               // tessera image plan FILE
 void add_inspect_command(CLI::App& app);             // tessera inspect DIR
 void add_bench_command(CLI::App& app);               // tessera bench machine|ops|vision|decode

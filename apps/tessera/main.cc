@@ -25,6 +25,7 @@ int run_program(int argc, char** argv) {
   tessera::add_tokenize_command(app);
   tessera::add_trace_command(app, status);
   tessera::add_eval_command(app, status);
+  tessera::add_diff_command(app, status);
   tessera::add_image_command(app);
   tessera::add_inspect_command(app);
   tessera::add_bench_command(app);

@@ -78,7 +78,16 @@ void check_overlay(const TraceInfo& base, const TraceInfo& over, const std::stri
 
 }  // namespace
 
-TraceFile::TraceFile(const std::string& paths) : name_(paths) {
+TraceFile::TraceFile(const std::string& paths, const std::string& mapping) : name_(paths) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(paths, ignored)) {
+    add_dumps(paths, mapping);
+    return;
+  }
+  if (!mapping.empty()) {
+    throw Error(ErrorCode::bad_request,
+                str_cat(paths, ": a mapping names the files of a folder, and this is none"));
+  }
   for (const std::string& path : split_paths(paths)) {
     add(path);
   }
@@ -106,6 +115,15 @@ void TraceFile::add(const std::string& path) {
     if (is_new) {
       names_.push_back(place->first);
     }
+  }
+}
+
+void TraceFile::add_dumps(const std::string& folder, const std::string& mapping) {
+  dumps_ = std::make_unique<DumpFolder>(folder, mapping);
+  for (const DumpedTensor& tensor : dumps_->tensors()) {
+    by_name_.emplace(tensor.tap, tensor.view);
+    names_.push_back(tensor.tap);
+    taps_.push_back(tensor.tap);
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "io/safetensors.h"
 #include "tensor/tensor.h"
+#include "trace/dump_folder.h"
 #include "trace/excerpt.h"
 #include "trace/trace_info.h"
 
@@ -22,7 +23,8 @@ class TraceFile {
   // "TRACE[,OVERLAY...]"; a comma that belongs to the name of one existing file is no separator.
   // Throws Error{bad_file} for a file that is no valid safetensors file or no trace, for an excerpt
   // that does not fit its metadata, and for an overlay of another model or with other calls.
-  explicit TraceFile(const std::string& paths);
+  // A folder is read as dumps of another engine (dump_folder.h), named by the file `mapping`.
+  explicit TraceFile(const std::string& paths, const std::string& mapping = "");
 
   const std::string& name() const { return name_; }  // as given
   // Metadata of the first file, replaced by what the overlays say. `overlay_of` is kept only when
@@ -49,10 +51,12 @@ class TraceFile {
 
  private:
   void add(const std::string& path);
+  void add_dumps(const std::string& folder, const std::string& mapping);
   void index_excerpts();
 
   std::string name_;
   std::vector<std::unique_ptr<io::SafetensorsFile>> files_;
+  std::unique_ptr<DumpFolder> dumps_;
   TraceInfo info_;
   Metadata metadata_;
   std::vector<std::string_view> names_;
