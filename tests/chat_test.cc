@@ -107,6 +107,10 @@ TEST(Chat, BadLinesEndAPipedChat) {
   expect_error(run_program({"chat", "--temperature", "hot"}), 2, {"--temperature"});
 }
 
+// A prompt at which the program reads keys: what is typed before it meets the terminal's own line
+// editing, which takes Ctrl-D for itself.
+constexpr std::string_view kPrompt = "\x1b[?2004h> ";
+
 class TerminalChat : public testing::Test {
  protected:
   std::vector<std::pair<std::string, std::string>> environment() const {
@@ -117,13 +121,13 @@ class TerminalChat : public testing::Test {
 
 TEST_F(TerminalChat, AnswersAndLeaves) {
   Terminal terminal({"chat"}, environment());
-  terminal.wait_for("> ");
+  terminal.wait_for(kPrompt);
   terminal.type("/image " + picture("p003.png") + "\r");
-  terminal.wait_for("> ");
+  terminal.wait_for(kPrompt);
   terminal.type("What does the image show?\r");
   terminal.wait_for(text_of(
       json_of({"run", "--image", picture("p003.png"), "What does the image show?"}), "content"));
-  terminal.wait_for("> ");
+  terminal.wait_for(kPrompt);
   terminal.type("\x04");
   terminal.finish();
   EXPECT_EQ(terminal.status(), 0);
@@ -133,17 +137,17 @@ TEST_F(TerminalChat, InterruptStopsTheAnswerAndKeepsTheChat) {
   Terminal terminal(
       {"chat", "--ignore-eos", "--max-tokens", "20000", "--seed", "1", "--temperature", "1.5"},
       environment());
-  terminal.wait_for("> ");
+  terminal.wait_for(kPrompt);
   for (int i = 0; i < 2; ++i) {
     terminal.type("Hello\r");
     terminal.wait_for("\n");
     terminal.wait_for(" ");  // an answer has begun
     terminal.type("\x03");
     terminal.wait_for("(stopped)");
-    terminal.wait_for("> ");
+    terminal.wait_for(kPrompt);
   }
   terminal.type("half a line\x03");  // dropped
-  terminal.wait_for("> ");
+  terminal.wait_for(kPrompt);
   terminal.type("/quit\r");
   terminal.finish();
   EXPECT_EQ(terminal.status(), 0);
@@ -151,12 +155,12 @@ TEST_F(TerminalChat, InterruptStopsTheAnswerAndKeepsTheChat) {
 
 TEST_F(TerminalChat, ErrorsLeaveTheChat) {
   Terminal terminal({"chat"}, environment());
-  terminal.wait_for("> ");
+  terminal.wait_for(kPrompt);
   terminal.type("/fly\r");
   terminal.wait_for("tessera: no command /fly");
-  terminal.wait_for("> ");
+  terminal.wait_for(kPrompt);
   terminal.type("Hello\r");
-  terminal.wait_for("> ");
+  terminal.wait_for(kPrompt);
   terminal.type("/quit\r");
   terminal.finish();
   EXPECT_EQ(terminal.status(), 0);
@@ -166,12 +170,12 @@ TEST_F(TerminalChat, APasteOfSeveralLinesIsOneMessage) {
   const TempFolder folder;
   const std::string saved = folder / "saved.json";
   Terminal terminal({"chat"}, environment());
-  terminal.wait_for("\x1b[?2004h");
+  terminal.wait_for(kPrompt);
   terminal.type("\x1b[200~first line\r第二行\r\x1b[201~end\r");
   terminal.wait_for("\n");
-  terminal.wait_for("\x1b[?2004h");
+  terminal.wait_for(kPrompt);
   terminal.type("/save " + saved + "\r");
-  terminal.wait_for("\x1b[?2004h");
+  terminal.wait_for(kPrompt);
   terminal.type("/quit\r");
   terminal.finish();
   const Json conversation = io::read_json_file(saved);
@@ -182,9 +186,9 @@ TEST_F(TerminalChat, APasteOfSeveralLinesIsOneMessage) {
 TEST_F(TerminalChat, HistoryComesBackInTheNextSession) {
   {
     Terminal terminal({"chat"}, environment());
-    terminal.wait_for("> ");
+    terminal.wait_for(kPrompt);
     terminal.type("胡萝卜 and Hello\r");
-    terminal.wait_for("\x1b[?2004h");
+    terminal.wait_for(kPrompt);
     terminal.type("/quit\r");
     terminal.finish();
   }
@@ -192,11 +196,11 @@ TEST_F(TerminalChat, HistoryComesBackInTheNextSession) {
   EXPECT_EQ(std::filesystem::status(file).permissions(),
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
   Terminal terminal({"chat"}, environment());
-  terminal.wait_for("> ");
+  terminal.wait_for(kPrompt);
   terminal.type("\x1b[A\x1b[A");  // behind /quit
   terminal.wait_for("胡萝卜 and Hello");
   terminal.type("\r");
-  terminal.wait_for("\x1b[?2004h");
+  terminal.wait_for(kPrompt);
   terminal.type("\x04");
   terminal.finish();
   EXPECT_EQ(terminal.status(), 0);
@@ -204,9 +208,9 @@ TEST_F(TerminalChat, HistoryComesBackInTheNextSession) {
 
 TEST_F(TerminalChat, NoHistoryLeavesNoFile) {
   Terminal terminal({"chat", "--no-history"}, environment());
-  terminal.wait_for("> ");
+  terminal.wait_for(kPrompt);
   terminal.type("Hello\r");
-  terminal.wait_for("> ");
+  terminal.wait_for(kPrompt);
   terminal.type("\x04");
   terminal.finish();
   EXPECT_FALSE(std::filesystem::exists(state_ / "tessera/chat_history"));

@@ -42,7 +42,7 @@ Terminal& terminal_of(EditLine* editor) {
 }
 
 // What a terminal sends between the marks of a bracketed paste goes into the line as it is.
-unsigned char insert_paste(EditLine* editor, int) {
+unsigned char insert_paste(EditLine* editor, wint_t) {
   std::wstring text;
   wchar_t c = 0;
   while (text.size() < kMaxPaste && el_wgetc(editor, &c) == 1) {
@@ -82,7 +82,7 @@ LineEditor::LineEditor(std::string prompt, std::string history_file) {
     static char continued[] = "... ";
     return own.is_continued ? continued : own.prompt.data();
   };
-  const auto interrupt = [](EditLine* editor, int) -> unsigned char {
+  const auto interrupt = [](EditLine* editor, wint_t) -> unsigned char {
     terminal_of<Terminal>(editor).is_interrupted = true;
     return CC_NEWLINE;
   };
@@ -90,9 +90,11 @@ LineEditor::LineEditor(std::string prompt, std::string history_file) {
   el_set(t.editor, EL_PROMPT, static_cast<char* (*)(EditLine*)>(prompt_of));
   el_set(t.editor, EL_EDITOR, "emacs");
   el_set(t.editor, EL_HIST, history, t.history);
-  el_set(t.editor, EL_ADDFN, "tessera-paste", "insert a paste", &insert_paste);
-  el_set(t.editor, EL_ADDFN, "tessera-interrupt", "drop the line",
-         static_cast<unsigned char (*)(EditLine*, int)>(interrupt));
+  // The wide form keeps the pointers; the other one copies the names and never frees them.
+  using Function = unsigned char (*)(EditLine*, wint_t);
+  el_wset(t.editor, EL_ADDFN, L"tessera-paste", L"insert a paste", &insert_paste);
+  el_wset(t.editor, EL_ADDFN, L"tessera-interrupt", L"drop the line",
+          static_cast<Function>(interrupt));
   el_set(t.editor, EL_BIND, "\\e[200~", "tessera-paste", nullptr);
   el_set(t.editor, EL_BIND, "^R", "em-inc-search-prev", nullptr);
   // Ctrl-C is a key while a line is edited, a signal while an answer is written.

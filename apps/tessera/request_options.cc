@@ -86,8 +86,10 @@ void add_model_options(CLI::App& command, ModelArguments& a) {
       ->delimiter(',');
   command.add_option("--index-scores", a.index_scores, "bf16 (as the reference) or fp32")
       ->type_name("bf16|fp32");
-  command.add_option("--encoding", a.encoding, "revision of the chat encoder: ref or ref-1017")
-      ->type_name("ref|ref-1017");
+  command
+      .add_option("--encoding", a.encoding,
+                  "rules of the chat encoder: ref, ref-1017, or recipe (docs/prompts.md)")
+      ->type_name("ref|ref-1017|recipe");
   add_number_option(command, "--pillow", a.pillow,
                     "order of the resampling passes: as Pillow 13 (default) or 12");
 }
@@ -111,10 +113,12 @@ EngineOptions engine_options(const ModelArguments& a) {
     bad_option(str_cat("--index-scores ", a.index_scores, ": expected bf16 or fp32"));
   }
   o.fp32_index_scores = a.index_scores == "fp32";
-  if (a.encoding != "ref" && a.encoding != "ref-1017") {
-    bad_option(str_cat("--encoding ", a.encoding, ": expected ref or ref-1017"));
+  if (a.encoding != "ref" && a.encoding != "ref-1017" && a.encoding != "recipe") {
+    bad_option(str_cat("--encoding ", a.encoding, ": expected ref, ref-1017 or recipe"));
   }
-  o.encoding = a.encoding == "ref" ? EncodingRevision::ref : EncodingRevision::ref_1017;
+  o.encoding = a.encoding == "ref"        ? EncodingRevision::ref
+               : a.encoding == "ref-1017" ? EncodingRevision::ref_1017
+                                          : EncodingRevision::recipe;
   if (a.pillow != 12 && a.pillow != 13) {
     bad_option(str_cat("--pillow ", a.pillow, ": expected 12 or 13"));
   }

@@ -66,9 +66,9 @@ struct InputCase {
   std::string name;  // may be empty
   Request request;
 };
-// FILE.json: a message list, a case, or a list of cases; anything else: text with
-// <image>path</image> tags. Picture paths are relative to the file. Throws Error{bad_file} or
-// {bad_request}.
+// FILE.json: a message list, a case, a list of cases, or a Chat Completions body (an object with
+// messages and fields that only a body has); anything else: text with <image>path</image> tags.
+// Picture paths are relative to the file. Throws Error{bad_file} or {bad_request}.
 std::vector<InputCase> read_input_file(const std::string& path);
 // A case as a trace's metadata records it; relative picture paths start from `image_root`.
 InputCase parse_input_case(std::string_view json, const std::string& image_root);

@@ -27,6 +27,17 @@ InputCase to_input(deepseek_v41::PromptCase from, const std::string& root) {
   return input;
 }
 
+Request to_request(deepseek_v41::ChatRequest from, const std::string& path) {
+  Request request;
+  request.messages = std::move(from.messages);
+  request.image_root = std::filesystem::path(path).parent_path().string();
+  request.is_thinking = from.is_thinking;
+  request.effort = from.effort;
+  request.forces_calls = from.forces_calls;
+  request.is_json = from.is_json;
+  return request;
+}
+
 std::string read_text(const std::string& path) {
   const MappedFile file(path);
   const std::span<const std::byte> bytes = file.bytes();
@@ -39,9 +50,14 @@ std::vector<InputCase> read_input_file(const std::string& path) {
   const std::filesystem::path file(path);
   const std::string root = file.parent_path().string();
   if (file.extension() == ".json") {
+    const io::Json json = io::read_json_file(path);
     std::vector<InputCase> inputs;
-    for (deepseek_v41::PromptCase& c :
-         deepseek_v41::cases_from_json(io::read_json_file(path), path)) {
+    if (deepseek_v41::is_chat_request(json)) {
+      inputs.emplace_back().request = to_request(
+          deepseek_v41::chat_request_from_json(json, path, deepseek_v41::ImagePaths::allow), path);
+      return inputs;
+    }
+    for (deepseek_v41::PromptCase& c : deepseek_v41::cases_from_json(json, path)) {
       inputs.push_back(to_input(std::move(c), root));
     }
     return inputs;
@@ -69,16 +85,9 @@ InputCase parse_input_case(std::string_view json, const std::string& image_root)
 }
 
 Request read_chat_request(const std::string& path) {
-  deepseek_v41::ChatRequest from =
-      deepseek_v41::parse_chat_request(read_text(path), path, deepseek_v41::ImagePaths::allow);
-  Request request;
-  request.messages = std::move(from.messages);
-  request.image_root = std::filesystem::path(path).parent_path().string();
-  request.is_thinking = from.is_thinking;
-  request.effort = from.effort;
-  request.forces_calls = from.forces_calls;
-  request.is_json = from.is_json;
-  return request;
+  return to_request(
+      deepseek_v41::parse_chat_request(read_text(path), path, deepseek_v41::ImagePaths::allow),
+      path);
 }
 
 void attach_tools_file(const std::string& path, Request& request) {

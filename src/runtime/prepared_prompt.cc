@@ -15,15 +15,14 @@ Start start_of(const deepseek_v41::Prompt& prompt, const Request& request) {
     return Start::calls;
   }
   const std::string_view text = prompt.text;
+  const bool is_open = !request.messages.empty() && request.messages.back().is_open;
   if (text.ends_with("<think>")) {
-    return Start::reasoning;
+    return is_open ? Start::continued_reasoning : Start::reasoning;
   }
   if (text.ends_with("</think>")) {
     return Start::answer;
   }
-  const bool continues = request.raw_prompt.has_value() ||
-                         (!request.messages.empty() && request.messages.back().is_open);
-  return continues ? Start::continued_answer : Start::answer;
+  return is_open || request.raw_prompt.has_value() ? Start::continued_answer : Start::answer;
 }
 
 deepseek_v41::Prompt encode(const deepseek_v41::PromptEncoder& encoder,

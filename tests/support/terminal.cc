@@ -95,6 +95,7 @@ std::string Terminal::wait_for(std::string_view text) {
 std::string Terminal::finish() {
   while (read_some(kWaitMs)) {
   }
+  ::kill(process_, SIGKILL);  // one that still runs had its minute; others are unharmed
   int status = 0;
   ::waitpid(process_, &status, 0);
   process_ = -1;

@@ -23,7 +23,7 @@ class Terminal {
   // The output since the last call up to and with `text`. After a minute without it the test fails
   // and the program is killed.
   std::string wait_for(std::string_view text);
-  // The rest of the output; the program has ended.
+  // The rest of the output; the program has ended. After a minute without output it is killed.
   std::string finish();
   int status() const { return status_; }  // exit status, -1 after a signal; behind finish()
 
