@@ -111,6 +111,9 @@ LineEnd LineEditor::read_one(std::string& line, bool is_continued) {
   Terminal& t = *terminal_;
   t.is_continued = is_continued;
   t.is_interrupted = false;
+  // Before anything shows that keys are read: libedit would print its prompt first, and the
+  // terminal would take a Ctrl-D that comes at once for itself.
+  el_set(t.editor, EL_PREP_TERM, 1);
   std::cout << kPasteOn << std::flush;
   int bytes = 0;
   const char* text = el_gets(t.editor, &bytes);
