@@ -51,7 +51,6 @@ std::string_view trimmed(std::string_view text) {
 }
 
 Json message_json(const Message& message) {
-  constexpr std::string_view kRoles[] = {"system", "user", "assistant", "tool", "latest_reminder"};
   Json content = Json::array();
   for (const ContentBlock& block : message.content) {
     Json part = Json::object();
@@ -67,7 +66,7 @@ Json message_json(const Message& message) {
     content.items().push_back(std::move(part));
   }
   Json json = Json::object();
-  json.set("role", Json::string(std::string(kRoles[static_cast<size_t>(message.role)])));
+  json.set("role", Json::string(std::string(kRoleNames[static_cast<size_t>(message.role)].first)));
   json.set("content", std::move(content));
   if (!message.reasoning.empty()) {
     json.set("reasoning_content", Json::string(message.reasoning));

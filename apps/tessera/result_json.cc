@@ -7,15 +7,6 @@ namespace {
 
 using io::Json;
 
-template <typename T>
-Json numbers(const std::vector<T>& values) {
-  std::vector<Json> items;
-  for (const T value : values) {
-    items.push_back(Json::number(static_cast<int64_t>(value)));
-  }
-  return Json::array(std::move(items));
-}
-
 }  // namespace
 
 Json calls_json(const std::vector<AnsweredCall>& calls) {
@@ -73,7 +64,7 @@ void set_choice(const Engine& engine, const Choice& choice, bool has_logprobs, J
   if (!choice.stop_string.empty()) {
     json.set("stop", Json::string(choice.stop_string));
   }
-  json.set("ids", numbers(choice.ids));
+  json.set("ids", json_numbers(choice.ids));
   if (has_logprobs) {
     json.set("logprobs", logprobs_json(engine, choice.logprobs));
   }
@@ -93,7 +84,7 @@ Json result_json(const Engine& engine, const Request& request, const Result& res
   set_choice(engine, result.choices.front(), has_logprobs, json);
   json.set("prompt_tokens", Json::number(result.prompt_tokens));
   json.set("image_tokens", Json::number(result.image_tokens));
-  json.set("span_tokens", numbers(result.span_tokens));
+  json.set("span_tokens", json_numbers(result.span_tokens));
   json.set("cached_tokens", Json::number(result.cached_tokens));
   json.set("completion_tokens", Json::number(result.completion_tokens()));
   json.set("seed", Json::number_spelled(str_cat(result.seed)));

@@ -1,13 +1,22 @@
 // The JSON contract of an answer (run, chat): fields are added, never renamed.
 #pragma once
 
-#include <string>
+#include <cstdint>
 #include <vector>
 
 #include "io/json.h"
 #include "runtime/engine.h"
 
 namespace tessera {
+
+template <typename T>
+io::Json json_numbers(const std::vector<T>& values) {
+  io::Json list = io::Json::array();
+  for (const T value : values) {
+    list.items().push_back(io::Json::number(static_cast<int64_t>(value)));
+  }
+  return list;
+}
 
 // [{"type":"function","namespace":...,"function":{"name","arguments"}}]; no namespace, no key.
 io::Json calls_json(const std::vector<AnsweredCall>& calls);

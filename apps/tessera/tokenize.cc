@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "io/json.h"
 #include "models/deepseek_v41/completion.h"
+#include "models/deepseek_v41/prompt_writer.h"
 #include "output.h"
 #include "request_options.h"
 #include "result_json.h"
@@ -22,8 +23,6 @@ namespace {
 
 using deepseek_v41::CompletionOptions;
 using io::Json;
-
-constexpr std::string_view kEndOfSentence = "<｜end▁of▁sentence｜>";
 
 struct Arguments {
   ModelArguments model;
@@ -48,15 +47,6 @@ std::string read_input(const std::string& file) {
   return {reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size()};
 }
 
-template <typename T>
-Json numbers(const std::vector<T>& values) {
-  Json list = Json::array();
-  for (const T value : values) {
-    list.items().push_back(Json::number(static_cast<int64_t>(value)));
-  }
-  return list;
-}
-
 void tokenize_text(const Arguments& a, Output& out) {
   const std::string file =
       a.tokenizer.empty() ? resolve_model(a.model.model) + "/tokenizer.json" : a.tokenizer;
@@ -76,7 +66,7 @@ void tokenize_text(const Arguments& a, Output& out) {
     pieces.items().push_back(Json::string(tokenizer.decode(std::span(&id, 1))));
   }
   Json json = Json::object();
-  json.set("ids", numbers(ids));
+  json.set("ids", json_numbers(ids));
   json.set("pieces", std::move(pieces));
   out.write(io::dump_compact(json) + "\n");
 }
@@ -103,7 +93,7 @@ Json image_json(const ImageSource& image) {
 Json prompt_json(const EncodedPrompt& prompt, bool is_expanded) {
   Json json = Json::object();
   json.set("prompt", Json::string(prompt.text));
-  json.set("prompt_ids", numbers(prompt.ids));
+  json.set("prompt_ids", json_numbers(prompt.ids));
   Json ranges = Json::array();
   for (const auto& [begin, end] : prompt.special_ranges) {
     ranges.items().push_back(Json::array({Json::number(begin), Json::number(end)}));
@@ -123,8 +113,8 @@ Json prompt_json(const EncodedPrompt& prompt, bool is_expanded) {
       entry.set("tokens", Json::array({Json::number(span.rows), Json::number(span.columns)}));
       spans.items().push_back(std::move(entry));
     }
-    json.set("ids", numbers(prompt.expanded_ids));
-    json.set("types", numbers(prompt.types));
+    json.set("ids", json_numbers(prompt.expanded_ids));
+    json.set("types", json_numbers(prompt.types));
     json.set("spans", std::move(spans));
   }
   return json;
@@ -183,7 +173,7 @@ void parse_answer(const Arguments& a, Output& out) {
     answer = deepseek_v41::parse_completion(text, a.think == "on");
   } else {
     deepseek_v41::CompletionParser parser(options);
-    const size_t end = std::min(text.find(kEndOfSentence), text.size());
+    const size_t end = std::min(text.find(deepseek_v41::kEos), text.size());
     parser.push(replace_invalid_utf8(std::string_view(text).substr(0, end)), deltas);
     parser.finish(deltas);
     for (const AnswerDelta& delta : deltas) {

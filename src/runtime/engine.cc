@@ -184,9 +184,10 @@ Result Engine::generate(const Request& request, const Events& events) {
 
 EncodedPrompt Engine::encode(const Request& request, ImageSpans spans) const {
   const PromptContext context = state_->prompt_context();
-  EncodedPrompt encoded = to_encoded(encode_prompt(context, request));
+  deepseek_v41::Prompt prompt = encode_prompt(context, request);
+  EncodedPrompt encoded = to_encoded(prompt);
   if (spans == ImageSpans::expand) {
-    PreparedPrompt prepared = prepare_prompt(context, request);
+    PreparedPrompt prepared = prepare_prompt(context, request, std::move(prompt));
     encoded.expanded_ids = std::move(prepared.expanded.ids);
     encoded.types = std::move(prepared.expanded.types);
     for (const deepseek_v41::ImageSpan& span : prepared.expanded.spans) {

@@ -105,7 +105,7 @@ void Generation::prepare() {
   for (const auto& [id, bias] : request_.sampling.logit_bias) {
     check_ids({id}, "logit_bias: token");
   }
-  prompt_ = prepare_prompt(c_.prompt, request_);
+  prompt_ = prepare_prompt(c_.prompt, request_, encode_prompt(c_.prompt, request_));
   const deepseek_v41::ExpandedPrompt& expanded = prompt_.expanded;
   result_.prompt_ids = prompt_.ids;
   for (const deepseek_v41::ImageSpan& span : expanded.spans) {

@@ -59,11 +59,11 @@ deepseek_v41::Prompt encode_prompt(const PromptContext& context, const Request& 
   return encode(context.encoder, context.defaults, context.options.encoding, request);
 }
 
-PreparedPrompt prepare_prompt(const PromptContext& context, const Request& request) {
+PreparedPrompt prepare_prompt(const PromptContext& context, const Request& request,
+                              deepseek_v41::Prompt prompt) {
   const deepseek_v41::Config& config = context.model.network.config;
   const int32_t image_token = static_cast<int32_t>(config.image_token);
   const bool has_vision = config.vision.layers > 0;
-  deepseek_v41::Prompt prompt = encode_prompt(context, request);
   PreparedPrompt prepared;
   prepared.answer_start = start_of(prompt, request);
   std::vector<deepseek_v41::Grid> grids(prompt.images.size(), {1, 1});

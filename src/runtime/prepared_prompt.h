@@ -35,7 +35,8 @@ EncodedPrompt to_encoded(deepseek_v41::Prompt prompt);
 
 // Opens, decodes and plans the pictures, since spans depend on their sizes. Throws
 // Error{bad_request} or {bad_file}.
-PreparedPrompt prepare_prompt(const PromptContext& context, const Request& request);
+PreparedPrompt prepare_prompt(const PromptContext& context, const Request& request,
+                              deepseek_v41::Prompt prompt);
 
 // Where the pictures stand and what they are.
 std::vector<PlacedPicture> placed_pictures(const PreparedPrompt& prompt);

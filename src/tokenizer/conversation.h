@@ -2,13 +2,23 @@
 // pictures, tool calls and results.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tessera {
 
 enum class Role { system, user, assistant, tool, latest_reminder };
+// Their names in messages, in the order of the enumerators.
+constexpr std::array<std::pair<std::string_view, Role>, 5> kRoleNames = {
+    {{"system", Role::system},
+     {"user", Role::user},
+     {"assistant", Role::assistant},
+     {"tool", Role::tool},
+     {"latest_reminder", Role::latest_reminder}}};
 
 // Quick-instruction tasks.
 enum class Task { action, query, authority, domain, title, read_url };

@@ -15,13 +15,6 @@ namespace {
 
 using io::Json;
 
-constexpr std::array<std::pair<std::string_view, Role>, 5> kRoles = {
-    {{"system", Role::system},
-     {"user", Role::user},
-     {"assistant", Role::assistant},
-     {"tool", Role::tool},
-     {"latest_reminder", Role::latest_reminder}}};
-
 Role read_role(const Json& message, const std::string& where) {
   const std::string& role = require_text(message, "role", where);
   const std::string inner = where + ".role";
@@ -31,7 +24,7 @@ Role read_role(const Json& message, const std::string& where) {
   if (role == "function") {
     fail(inner, "'function' is no role of this model; send role tool with 'tool_call_id'");
   }
-  return read_name(role, kRoles, "role", inner);
+  return read_name(role, kRoleNames, "role", inner);
 }
 
 std::vector<ToolCall> read_calls(const Json& list, const std::string& where) {

@@ -122,13 +122,7 @@ std::vector<ContentBlock> read_content(const Json& content, const std::string& w
 }
 
 Role read_role(const Json& message, const std::string& where) {
-  constexpr std::array<std::pair<std::string_view, Role>, 5> kRoles = {
-      {{"system", Role::system},
-       {"user", Role::user},
-       {"assistant", Role::assistant},
-       {"tool", Role::tool},
-       {"latest_reminder", Role::latest_reminder}}};
-  return read_name(require_text(message, "role", where), kRoles, "role", where);
+  return read_name(require_text(message, "role", where), kRoleNames, "role", where);
 }
 
 // Content that only one role can carry must not disappear in another.
