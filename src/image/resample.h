@@ -21,6 +21,14 @@ enum class PassOrder {
   pillow12,  // up to 12.3: horizontal first, always
 };
 
+// Whose arithmetic a picture is resampled with. All but opencv_cubic widen the filter when shrinking.
+enum class Resampler {
+  pillow13,      // Image.resize(BICUBIC)
+  pillow12,      // the same with the older order of passes
+  torch_uint8,   // torchvision's resize of uint8 tensors on a CPU: bicubic, antialias, 16-bit weights
+  opencv_cubic,  // cv::resize(INTER_CUBIC), a = -0.75, OpenCV 4.12 without IPP
+};
+
 // Weights of one pass, integers with 22 fractional bits. Output i is
 // clamp((2^21 + sum_j weight[i][j] * source[first[i] + j]) >> 22, 0, 255).
 struct ResampleTaps {

@@ -9,10 +9,16 @@
 #include <utility>
 
 #include "base/str_cat.h"
+#include "image/orient.h"
+#include "intake/bmp_decode.h"
+#include "intake/gif_decode.h"
 #include "intake/jpeg_decode.h"
 #include "intake/limits.h"
 #include "intake/png_decode.h"
+#include "intake/pnm_decode.h"
 #include "intake/sniff.h"
+#include "intake/tiff_decode.h"
+#include "intake/webp_decode.h"
 
 namespace tessera::intake {
 namespace {
@@ -40,6 +46,51 @@ class Descriptor {
   int fd_;
 };
 
+std::string_view accepted(const image::Policy& policy) {
+  return policy.formats == image::FormatRule::web
+             ? "JPEG, PNG, GIF or WebP picture"
+             : "JPEG, PNG, WebP, GIF, BMP, TIFF or PNM picture";
+}
+
+DecodeResult decode_content(std::span<const std::byte> bytes, const DecodeOptions& options) {
+  const Sniffed content = sniff(bytes);
+  const bool reads_all = options.policy.formats == image::FormatRule::all;
+  switch (content.kind) {
+    case ContentKind::jpeg:
+      return decode_jpeg(bytes, options);
+    case ContentKind::png:
+      return decode_png(bytes, options);
+    case ContentKind::webp:
+      return decode_webp(bytes, options);
+    case ContentKind::gif:
+      return decode_gif(bytes, options);
+    case ContentKind::bmp:
+      if (reads_all) {
+        return decode_bmp(bytes, options);
+      }
+      break;
+    case ContentKind::tiff:
+      if (reads_all) {
+        return decode_tiff(bytes, options);
+      }
+      break;
+    case ContentKind::pnm:
+      if (reads_all) {
+        return decode_pnm(bytes, options);
+      }
+      break;
+    case ContentKind::other_picture:
+      break;
+    case ContentKind::no_picture:
+      return Refusal{Fault::unrecognised,
+                     str_cat("this is no picture, the bytes look like ", content.name, "; send a ",
+                             accepted(options.policy))};
+  }
+  return Refusal{Fault::unsupported,
+                 str_cat(content.name, " pictures are not read", reads_all ? "" : " by policy ",
+                         reads_all ? "" : options.policy.name, "; convert to JPEG or PNG")};
+}
+
 }  // namespace
 
 std::optional<Refusal> check_header_size(std::string_view format, int64_t width, int64_t height,
@@ -62,34 +113,29 @@ std::optional<Refusal> check_header_size(std::string_view format, int64_t width,
   return std::nullopt;
 }
 
-DecodeResult try_decode_image(std::span<const std::byte> bytes, const DecodeLimits& limits) {
+Refusal refuse_late(std::string_view format) {
+  return {Fault::timed_out, str_cat(format, ": decoding took longer than allowed; send a smaller "
+                                            "picture or try again later")};
+}
+
+DecodeResult try_decode_image(std::span<const std::byte> bytes, const DecodeOptions& options) {
   if (bytes.empty()) {
-    return Refusal{Fault::empty, "there are no bytes; send a JPEG or PNG picture"};
+    return Refusal{Fault::empty, str_cat("there are no bytes; send a ", accepted(options.policy))};
   }
-  if (static_cast<int64_t>(bytes.size()) > limits.max_bytes) {
-    return refuse_size(static_cast<int64_t>(bytes.size()), limits);
+  if (static_cast<int64_t>(bytes.size()) > options.limits.max_bytes) {
+    return refuse_size(static_cast<int64_t>(bytes.size()), options.limits);
   }
-  const Sniffed content = sniff(bytes);
-  switch (content.kind) {
-    case ContentKind::jpeg:
-      return decode_jpeg(bytes, limits);
-    case ContentKind::png:
-      return decode_png(bytes, limits);
-    case ContentKind::other_picture:
-      return Refusal{Fault::unsupported,
-                     str_cat(content.name,
-                             " pictures are not supported yet; convert to JPEG or "
-                             "PNG")};
-    case ContentKind::no_picture:
-      break;
+  DecodeResult result = decode_content(bytes, options);
+  DecodedImage* decoded = std::get_if<DecodedImage>(&result);
+  if (decoded != nullptr && options.policy.applies_exif) {
+    decoded->rgb = image::orient(std::move(decoded->rgb), decoded->exif_orientation);
   }
-  return Refusal{Fault::unrecognised, str_cat("this is no picture, the bytes look like ",
-                                              content.name, "; send a JPEG or PNG picture")};
+  return result;
 }
 
 DecodedImage decode_image(std::span<const std::byte> bytes, std::string_view name,
-                          const DecodeLimits& limits) {
-  DecodeResult result = try_decode_image(bytes, limits);
+                          const DecodeOptions& options) {
+  DecodeResult result = try_decode_image(bytes, options);
   if (const Refusal* refusal = std::get_if<Refusal>(&result)) {
     throw to_error(name, *refusal);
   }

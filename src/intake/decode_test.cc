@@ -106,7 +106,7 @@ TEST(Decode, SurvivesDamage) {
         const size_t range = i % 2 == 0 ? damaged.size() : std::min<size_t>(damaged.size(), 700);
         damaged[random() % range] = static_cast<std::byte>(random() & 0xffU);
       }
-      refused += fault_of(try_decode_image(damaged, limits)) != "accepted" ? 1 : 0;
+      refused += fault_of(try_decode_image(damaged, {.limits = limits})) != "accepted" ? 1 : 0;
     }
   }
   EXPECT_GT(refused, 100);
@@ -121,16 +121,16 @@ TEST(Decode, LimitsAreCheckedAgainstTheHeader) {
     limits.max_pixels = size.width * size.height;
     limits.max_side = std::max(size.width, size.height);
     limits.max_bytes = static_cast<int64_t>(bytes.size());
-    EXPECT_EQ(fault_of(try_decode_image(bytes, limits)), "accepted");
+    EXPECT_EQ(fault_of(try_decode_image(bytes, {.limits = limits})), "accepted");
     DecodeLimits fewer = limits;
     --fewer.max_pixels;
-    EXPECT_EQ(fault_of(try_decode_image(bytes, fewer)), "too_large");
+    EXPECT_EQ(fault_of(try_decode_image(bytes, {.limits = fewer})), "too_large");
     fewer = limits;
     --fewer.max_side;
-    EXPECT_EQ(fault_of(try_decode_image(bytes, fewer)), "too_large");
+    EXPECT_EQ(fault_of(try_decode_image(bytes, {.limits = fewer})), "too_large");
     fewer = limits;
     --fewer.max_bytes;
-    EXPECT_EQ(fault_of(try_decode_image(bytes, fewer)), "too_large");
+    EXPECT_EQ(fault_of(try_decode_image(bytes, {.limits = fewer})), "too_large");
   }
   DecodeLimits little_memory;
   little_memory.max_decoder_bytes = 20000;

@@ -19,6 +19,8 @@ std::string_view fault_name(Fault fault) {
       return "corrupt";
     case Fault::too_large:
       return "too_large";
+    case Fault::timed_out:
+      return "timed_out";
   }
   TESSERA_UNREACHABLE();
 }

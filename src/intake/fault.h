@@ -16,6 +16,7 @@ enum class Fault {
   truncated,     // the file ends before the picture does
   corrupt,       // the file contradicts itself
   too_large,     // more bytes, pixels or decoder memory than the limits allow
+  timed_out,     // the deadline passed, or nobody wants the picture any more
 };
 
 std::string_view fault_name(Fault fault);  // "empty", "unrecognised", ...

@@ -16,8 +16,10 @@
 #include <vector>
 
 #include "base/str_cat.h"
+#include "intake/exif.h"
 #include "intake/limits.h"
 #include "intake/multi_picture.h"
+#include "intake/pixel_rows.h"
 
 namespace tessera::intake {
 namespace {
@@ -26,6 +28,7 @@ constexpr int kMaxScans = 500;  // encoders write about ten; each one walks the 
 constexpr unsigned kMarkerBytes = 0xffff;
 constexpr int kEndOfFile = -1;  // not a code of libjpeg
 constexpr int kTooManyScans = -2;
+constexpr int kLate = -3;
 
 // libjpeg reports errors by longjmp into read_header() and read_rows(). Everything that lives
 // across the jump is here, outside the frames it unwinds.
@@ -34,6 +37,7 @@ struct Reader {
   jpeg_error_mgr errors{};
   jpeg_source_mgr source{};
   jpeg_progress_mgr progress{};
+  const Deadline* deadline = nullptr;
   std::jmp_buf jump;
   int error = 0;  // libjpeg's message code, or one of the codes above
   std::array<char, JMSG_LENGTH_MAX> message{};
@@ -84,12 +88,15 @@ void on_skip(j_decompress_ptr info, long count) {
 }
 
 void on_progress(j_common_ptr info) {
+  if (reader_of(info).deadline->is_over()) {
+    give_up(reader_of(info), kLate);
+  }
   if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number > kMaxScans) {
     give_up(reader_of(info), kTooManyScans);
   }
 }
 
-void connect(Reader& reader, std::span<const std::byte> bytes, const DecodeLimits& limits) {
+void connect(Reader& reader, std::span<const std::byte> bytes, const DecodeOptions& options) {
   reader.source.init_source = on_start;
   reader.source.fill_input_buffer = on_end_of_input;
   reader.source.skip_input_data = on_skip;
@@ -100,11 +107,12 @@ void connect(Reader& reader, std::span<const std::byte> bytes, const DecodeLimit
   reader.info.src = &reader.source;
   reader.progress.progress_monitor = on_progress;
   reader.info.progress = &reader.progress;
-  reader.info.mem->max_memory_to_use = static_cast<long>(limits.max_decoder_bytes);
+  reader.info.mem->max_memory_to_use = static_cast<long>(options.limits.max_decoder_bytes);
+  reader.deadline = &options.deadline;
 }
 
 // False if libjpeg gave up. No object with a destructor is made here, nor below.
-bool read_header(Reader& reader, std::span<const std::byte> bytes, const DecodeLimits& limits) {
+bool read_header(Reader& reader, std::span<const std::byte> bytes, const DecodeOptions& options) {
   reader.info.err = jpeg_std_error(&reader.errors);
   reader.errors.error_exit = on_error;
   reader.errors.emit_message = on_message;
@@ -113,38 +121,15 @@ bool read_header(Reader& reader, std::span<const std::byte> bytes, const DecodeL
     return false;
   }
   jpeg_create_decompress(&reader.info);
-  connect(reader, bytes, limits);
+  connect(reader, bytes, options);
   jpeg_save_markers(&reader.info, JPEG_APP0 + 1, kMarkerBytes);
   jpeg_save_markers(&reader.info, JPEG_APP0 + 2, kMarkerBytes);
   jpeg_read_header(&reader.info, TRUE);
   return true;
 }
 
-void grey_to_rgb(const uint8_t* from, int64_t width, uint8_t* to) noexcept {
-  for (int64_t x = 0; x < width; ++x) {
-    std::memset(to + 3 * x, from[x], 3);
-  }
-}
-
-// muldiv255 of Pillow: a * b / 255, rounded.
-uint32_t multiply_255(uint32_t a, uint32_t b) noexcept {
-  const uint32_t t = a * b + 128U;
-  return ((t >> 8) + t) >> 8;
-}
-
-// Samples of a file are inverted: c = 255 - stored. Pillow's cmyk2rgb, (255 - k) * (255 - c) / 255.
-void inverted_cmyk_to_rgb(const uint8_t* from, int64_t width, uint8_t* to) noexcept {
-  for (int64_t x = 0; x < width; ++x) {
-    const uint32_t light = from[4 * x + 3];  // 255 - k
-    for (int64_t i = 0; i < 3; ++i) {
-      const uint32_t ink = 255U - from[4 * x + i];
-      to[3 * x + i] = static_cast<uint8_t>(light - multiply_255(ink, light));
-    }
-  }
-}
-
 // False if libjpeg gave up. `row` holds one row of the decoder's samples.
-bool read_rows(Reader& reader, uint8_t* row, image::Image& out) {
+bool read_rows(Reader& reader, uint8_t* row, RowWriter& writer, image::Image& out) {
   if (setjmp(reader.jump) != 0) {
     return false;
   }
@@ -154,13 +139,15 @@ bool read_rows(Reader& reader, uint8_t* row, image::Image& out) {
                                                     : JCS_CMYK;
   jpeg_start_decompress(&info);
   while (info.output_scanline < info.output_height) {
+    if (reader.deadline->is_over()) {
+      give_up(reader, kLate);
+    }
     uint8_t* to = out.row(info.output_scanline);
-    JSAMPROW rows[1] = {info.out_color_space == JCS_RGB ? to : row};
+    const bool is_direct = info.out_color_space == JCS_RGB;
+    JSAMPROW rows[1] = {is_direct ? to : row};
     jpeg_read_scanlines(&info, rows, 1);
-    if (info.out_color_space == JCS_GRAYSCALE) {
-      grey_to_rgb(row, out.width(), to);
-    } else if (info.out_color_space == JCS_CMYK) {
-      inverted_cmyk_to_rgb(row, out.width(), to);
+    if (!is_direct) {
+      writer.write(row, out.width(), to);
     }
   }
   jpeg_finish_decompress(&info);  // reads up to the end marker
@@ -173,6 +160,8 @@ Refusal refusal_of(const Reader& reader, size_t size) {
     case kEndOfFile:
       return {Fault::truncated, str_cat("JPEG: the file ends after ", size,
                                         " bytes, before the picture does; send the whole file")};
+    case kLate:
+      return refuse_late("JPEG");
     case kTooManyScans:
       return {Fault::corrupt,
               str_cat("JPEG: more than ", kMaxScans, " scans; re-encode the picture")};
@@ -211,16 +200,31 @@ std::string_view pillow_format(const Reader& reader) {
   return has_several ? "MPO" : "JPEG";
 }
 
+int orientation_of(const Reader& reader) {
+  constexpr std::string_view kExif("Exif\0\0", 6);
+  for (jpeg_saved_marker_ptr marker = reader.info.marker_list; marker != nullptr;
+       marker = marker->next) {
+    const std::span<const std::byte> data =
+        std::as_bytes(std::span(marker->data, marker->data_length));
+    const std::string_view text(reinterpret_cast<const char*>(data.data()), data.size());
+    if (marker->marker == JPEG_APP0 + 1 && text.starts_with(kExif)) {
+      return exif_orientation(data);
+    }
+  }
+  return 1;
+}
+
 }  // namespace
 
-DecodeResult decode_jpeg(std::span<const std::byte> bytes, const DecodeLimits& limits) {
+DecodeResult decode_jpeg(std::span<const std::byte> bytes, const DecodeOptions& options) {
   Reader reader;
-  if (!read_header(reader, bytes, limits)) {
+  if (!read_header(reader, bytes, options)) {
     return refusal_of(reader, bytes.size());
   }
   const int components = reader.info.num_components;
   const image::Size size{reader.info.image_width, reader.info.image_height};
-  if (std::optional<Refusal> refusal = check_header_size("JPEG", size.width, size.height, limits)) {
+  if (std::optional<Refusal> refusal =
+          check_header_size("JPEG", size.width, size.height, options.limits)) {
     return *std::move(refusal);
   }
   if (components != 1 && components != 3 && components != 4) {
@@ -228,14 +232,22 @@ DecodeResult decode_jpeg(std::span<const std::byte> bytes, const DecodeLimits& l
                    str_cat("JPEG: ", components,
                            " colour components, expected 1, 3 or 4; re-encode the picture")};
   }
+  if (reader.info.arith_code != 0 && options.policy.formats == image::FormatRule::web) {
+    return Refusal{Fault::unsupported,
+                   str_cat("JPEG: arithmetic coding is not read by policy ", options.policy.name,
+                           "; re-encode it as a baseline JPEG or PNG")};
+  }
   const std::string_view format = pillow_format(reader);
   const std::string_view mode = components == 1 ? "L" : components == 3 ? "RGB" : "CMYK";
+  const int orientation = orientation_of(reader);
   image::Image rgb(size);
+  RowWriter writer(components == 1 ? RowFormat::grey8 : RowFormat::cmyk8_inverted, options.policy);
   std::vector<uint8_t> row(static_cast<size_t>(4 * size.width));
-  if (!read_rows(reader, row.data(), rgb)) {
+  if (!read_rows(reader, row.data(), writer, rgb)) {
     return refusal_of(reader, bytes.size());
   }
-  return DecodedImage{.rgb = std::move(rgb), .format = format, .mode = mode};
+  return DecodedImage{
+      .rgb = std::move(rgb), .format = format, .mode = mode, .exif_orientation = orientation};
 }
 
 }  // namespace tessera::intake

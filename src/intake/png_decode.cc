@@ -11,6 +11,9 @@
 #include <vector>
 
 #include "base/str_cat.h"
+#include "intake/exif.h"
+#include "intake/limits.h"
+#include "intake/pixel_rows.h"
 #include "intake/png_scan.h"
 
 namespace tessera::intake {
@@ -50,76 +53,78 @@ void on_read(png_structp png, png_bytep to, size_t count) {
   reader.left = reader.left.subspan(count);
 }
 
-// One row of samples [width, channels] to every `step`-th pixel from `to` on.
-struct RowConverter {
+RowFormat row_format(const PngHeader& header) {
+  const bool is_wide = header.bit_depth == 16;
+  switch (header.colour_type) {
+    case PNG_COLOR_TYPE_GRAY:
+      return is_wide ? RowFormat::grey16 : RowFormat::grey8;
+    case PNG_COLOR_TYPE_PALETTE:
+      return RowFormat::indexed8;
+    case PNG_COLOR_TYPE_GRAY_ALPHA:
+      return is_wide ? RowFormat::grey_alpha16 : RowFormat::grey_alpha8;
+    case PNG_COLOR_TYPE_RGB:
+      return is_wide ? RowFormat::rgb16 : RowFormat::rgb8;
+    default:
+      return is_wide ? RowFormat::rgba16 : RowFormat::rgba8;
+  }
+}
+
+// Rows of libpng to pixels.
+struct Rows {
   PngHeader header;
-  std::array<std::array<uint8_t, 3>, 256> palette{};  // black beyond the file's entries
+  RowWriter writer;
+  const Deadline& deadline;
+  bool is_late = false;
 
-  void convert(const uint8_t* from, int64_t width, uint8_t* to, int64_t step) const noexcept {
-    const int64_t stride = Image::kChannels * step;
-    switch (header.colour_type) {
-      case PNG_COLOR_TYPE_GRAY:
-        return header.bit_depth == 16 ? grey16(from, width, to, stride)
-                                      : grey(from, width, to, stride);
-      case PNG_COLOR_TYPE_PALETTE:
-        return indexed(from, width, to, stride);
-      case PNG_COLOR_TYPE_GRAY_ALPHA:
-        return samples(from, 2, 0, width, to, stride);
-      case PNG_COLOR_TYPE_RGB:
-        return samples(from, 3, 1, width, to, stride);
-      default:
-        return samples(from, 4, 1, width, to, stride);
+  // One byte per sample is what the writer wants; grey is spread to 0..255.
+  void unpack(uint8_t* row, int64_t width) const noexcept {
+    const uint32_t top = (1U << header.bit_depth) - 1U;
+    const uint32_t scale = header.colour_type == PNG_COLOR_TYPE_PALETTE ? 1U : 255U / top;
+    for (int64_t x = width - 1; x >= 0; --x) {  // backwards: in place
+      const int64_t bit = x * header.bit_depth;
+      const int64_t shift = 8 - header.bit_depth - bit % 8;
+      row[x] = static_cast<uint8_t>((uint32_t{row[bit / 8]} >> shift & top) * scale);
     }
   }
 
- private:
-  // 1, 2, 4 and 8 bits, packed from the high bit down; the largest value becomes 255.
-  uint32_t packed(const uint8_t* from, int64_t x) const noexcept {
-    const int64_t depth = header.bit_depth;
-    const int64_t bit = x * depth;
-    const int64_t shift = 8 - depth - bit % 8;
-    return (static_cast<uint32_t>(from[bit / 8]) >> shift) & ((1U << depth) - 1U);
-  }
-
-  void grey(const uint8_t* from, int64_t width, uint8_t* to, int64_t stride) const noexcept {
-    const uint32_t scale = 255U / ((1U << header.bit_depth) - 1U);
-    for (int64_t x = 0; x < width; ++x, to += stride) {
-      std::memset(to, static_cast<int>(packed(from, x) * scale), 3);
+  void write(uint8_t* row, int64_t width, uint8_t* to, int64_t step) noexcept {
+    if (header.bit_depth < 8) {
+      unpack(row, width);
     }
-  }
-
-  static void grey16(const uint8_t* from, int64_t width, uint8_t* to, int64_t stride) noexcept {
-    for (int64_t x = 0; x < width; ++x, to += stride) {
-      std::memset(to, from[2 * x] != 0 ? 255 : from[2 * x + 1], 3);
-    }
-  }
-
-  void indexed(const uint8_t* from, int64_t width, uint8_t* to, int64_t stride) const noexcept {
-    for (int64_t x = 0; x < width; ++x, to += stride) {
-      std::memcpy(to, palette[packed(from, x)].data(), 3);
-    }
-  }
-
-  // The high bytes of `channels` samples: colour from three of them (channel_step 1) or one (0).
-  void samples(const uint8_t* from, int64_t channels, int64_t channel_step, int64_t width,
-               uint8_t* to, int64_t stride) const noexcept {
-    const int64_t bytes = header.bit_depth / 8;
-    for (int64_t x = 0; x < width; ++x, to += stride, from += channels * bytes) {
-      to[0] = from[0];
-      to[1] = from[channel_step * bytes];
-      to[2] = from[2 * channel_step * bytes];
-    }
+    writer.write(row, width, to, step);
   }
 };
 
-void read_palette(Reader& reader, RowConverter& rows) {
+void read_colours(Reader& reader, RowWriter& writer) {
   png_colorp colours = nullptr;
   int count = 0;
-  if (png_get_PLTE(reader.png, reader.info, &colours, &count) != 0) {
-    for (int i = 0; i < std::min(count, 256); ++i) {
-      rows.palette[static_cast<size_t>(i)] = {colours[i].red, colours[i].green, colours[i].blue};
-    }
+  if (png_get_PLTE(reader.png, reader.info, &colours, &count) == 0) {
+    count = 0;
   }
+  png_bytep alphas = nullptr;
+  int alpha_count = 0;
+  png_color_16p key = nullptr;
+  if (png_get_tRNS(reader.png, reader.info, &alphas, &alpha_count, &key) == 0) {
+    alpha_count = 0;
+    key = nullptr;
+  }
+  for (int i = 0; i < std::min(count, 256); ++i) {
+    const uint8_t alpha = alphas != nullptr && i < alpha_count ? alphas[i] : uint8_t{255};
+    writer.set_colour(static_cast<uint8_t>(i), {colours[i].red, colours[i].green, colours[i].blue},
+                      alpha);
+  }
+  if (key != nullptr) {
+    writer.set_colour_key(key->red, key->green, key->blue);
+  }
+}
+
+int read_orientation(Reader& reader) {
+  png_bytep exif = nullptr;
+  png_uint_32 count = 0;
+  if (png_get_eXIf_1(reader.png, reader.info, &count, &exif) == 0) {
+    return 1;
+  }
+  return exif_orientation(std::as_bytes(std::span(exif, count)));
 }
 
 // Adam7: the first pixel of each pass and the distance between its pixels.
@@ -132,20 +137,28 @@ struct Pass {
 constexpr Pass kPasses[] = {{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4},
                             {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}};
 
+void stop_if_late(Reader& reader, Rows& rows) {
+  if (rows.deadline.is_over()) {
+    rows.is_late = true;
+    png_error(reader.png, "late");
+  }
+}
+
 // The passes of an interlaced picture are read as they are stored, so that no second copy of the
 // picture is needed. libpng leaves out passes without pixels, as this does.
-void read_passes(Reader& reader, const RowConverter& rows, uint8_t* row, Image& out) {
+void read_passes(Reader& reader, Rows& rows, uint8_t* row, Image& out) {
   for (const Pass& pass : kPasses) {
     const int64_t columns = (out.width() - pass.x + pass.step_x - 1) / pass.step_x;
     for (int64_t y = pass.y; y < out.height() && columns > 0; y += pass.step_y) {
+      stop_if_late(reader, rows);
       png_read_row(reader.png, row, nullptr);
-      rows.convert(row, columns, out.row(y) + Image::kChannels * pass.x, pass.step_x);
+      rows.write(row, columns, out.row(y) + Image::kChannels * pass.x, pass.step_x);
     }
   }
 }
 
 // False if libpng gave up; reader.message then says why. No object with a destructor is made here.
-bool read_rows(Reader& reader, RowConverter& rows, uint8_t* row, size_t row_bytes, Image& out) {
+bool read_rows(Reader& reader, Rows& rows, uint8_t* row, size_t row_bytes, Image& out) {
   if (setjmp(reader.jump) != 0) {
     return false;
   }
@@ -155,7 +168,10 @@ bool read_rows(Reader& reader, RowConverter& rows, uint8_t* row, size_t row_byte
   png_set_chunk_malloc_max(reader.png, 0);
   png_set_keep_unknown_chunks(reader.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_read_info(reader.png, reader.info);
-  read_palette(reader, rows);
+  read_colours(reader, rows.writer);
+  if (rows.header.bit_depth == 16) {
+    png_set_swap(reader.png);  // to the machine's byte order
+  }
   png_read_update_info(reader.png, reader.info);
   if (png_get_rowbytes(reader.png, reader.info) > row_bytes) {
     png_error(reader.png, "the header changed while it was read");
@@ -164,8 +180,9 @@ bool read_rows(Reader& reader, RowConverter& rows, uint8_t* row, size_t row_byte
     read_passes(reader, rows, row, out);
   } else {
     for (int64_t y = 0; y < out.height(); ++y) {
+      stop_if_late(reader, rows);
       png_read_row(reader.png, row, nullptr);
-      rows.convert(row, out.width(), out.row(y), 1);
+      rows.write(row, out.width(), out.row(y), 1);
     }
   }
   png_read_end(reader.png, nullptr);
@@ -197,15 +214,17 @@ Refusal refusal_of(std::string_view message) {
 
 }  // namespace
 
-DecodeResult decode_png(std::span<const std::byte> bytes, const DecodeLimits& limits) {
-  std::variant<PngHeader, Refusal> scanned = scan_png(bytes, limits);
+DecodeResult decode_png(std::span<const std::byte> bytes, const DecodeOptions& options) {
+  std::variant<PngHeader, Refusal> scanned = scan_png(bytes, options.limits);
   if (Refusal* refusal = std::get_if<Refusal>(&scanned)) {
     return std::move(*refusal);
   }
-  RowConverter rows{.header = std::get<PngHeader>(scanned)};
-  Image rgb({rows.header.width, rows.header.height});
-  constexpr int64_t kMostSampleBytes = 8;  // RGBA, 16 bits
-  std::vector<uint8_t> row(static_cast<size_t>(rgb.width() * kMostSampleBytes));
+  const PngHeader& header = std::get<PngHeader>(scanned);
+  Rows rows{.header = header,
+            .writer = RowWriter(row_format(header), options.policy),
+            .deadline = options.deadline};
+  Image rgb({header.width, header.height});
+  std::vector<uint8_t> row(static_cast<size_t>(rgb.width() * kMostPixelBytes));
   Reader reader;
   reader.left = bytes;
   reader.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reader, on_error, on_warning);
@@ -214,9 +233,14 @@ DecodeResult decode_png(std::span<const std::byte> bytes, const DecodeLimits& li
     throw Error(ErrorCode::out_of_memory, "cannot start libpng; close other programs");
   }
   if (!read_rows(reader, rows, row.data(), row.size(), rgb)) {
-    return refusal_of(reader.message.data());
+    return rows.is_late ? refuse_late("PNG") : refusal_of(reader.message.data());
   }
-  return DecodedImage{.rgb = std::move(rgb), .format = "PNG", .mode = pillow_mode(rows.header)};
+  return DecodedImage{.rgb = std::move(rgb),
+                      .format = "PNG",
+                      .mode = pillow_mode(header),
+                      .has_transparency = rows.writer.has_transparency(),
+                      .has_sixteen_bits = header.bit_depth == 16,
+                      .exif_orientation = read_orientation(reader)};
 }
 
 }  // namespace tessera::intake

@@ -1,4 +1,4 @@
-// PNG to RGB with Pillow's rules (libpng; no gamma, no transparency, no background).
+// PNG to RGB (libpng; no gamma, no background colour of the file).
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace tessera::intake {
 
-// `bytes` start with the PNG signature. All colour types and depths, interlaced or not. 16-bit grey
-// is clipped to 255, other 16-bit samples keep their high byte; alpha and tRNS are ignored; palette
-// indices beyond the palette are black. Of an APNG the default image is read. Memory: the RGB
-// result and two rows.
-DecodeResult decode_png(std::span<const std::byte> bytes, const DecodeLimits& limits);
+// `bytes` start with the PNG signature. All colour types and depths, interlaced or not. Palette
+// indices beyond the palette are black. tRNS counts for palettes and, by policy, for RGB; for grey
+// never, as in Pillow and OpenCV. Of an APNG the default image is read. Memory: the RGB result and
+// two rows.
+DecodeResult decode_png(std::span<const std::byte> bytes, const DecodeOptions& options);
 
 }  // namespace tessera::intake

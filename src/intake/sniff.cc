@@ -26,10 +26,10 @@ constexpr ContentKind kOther = ContentKind::no_picture;
 constexpr Signature kSignatures[] = {
     {0, "\xff\xd8\xff"sv, ContentKind::jpeg, "JPEG"},
     {0, "\x89PNG\r\n\x1a\n"sv, ContentKind::png, "PNG"},
-    {0, "GIF87a"sv, kPicture, "GIF"},
-    {0, "GIF89a"sv, kPicture, "GIF"},
-    {0, "II*\0"sv, kPicture, "TIFF"},
-    {0, "MM\0*"sv, kPicture, "TIFF"},
+    {0, "GIF87a"sv, ContentKind::gif, "GIF"},
+    {0, "GIF89a"sv, ContentKind::gif, "GIF"},
+    {0, "II*\0"sv, ContentKind::tiff, "TIFF"},
+    {0, "MM\0*"sv, ContentKind::tiff, "TIFF"},
     {0, "II+\0"sv, kPicture, "BigTIFF"},
     {0, "MM\0+"sv, kPicture, "BigTIFF"},
     {0, "\0\0\0\x0cjP  \r\n\x87\n"sv, kPicture, "JPEG 2000"},
@@ -161,18 +161,18 @@ Sniffed sniff(std::span<const std::byte> bytes) {
   }
   if (all.starts_with("RIFF") && all.size() >= 12) {
     const std::string_view form = all.substr(8, 4);
-    return form == "WEBP"   ? Sniffed{kPicture, "WebP"}
+    return form == "WEBP"   ? Sniffed{ContentKind::webp, "WebP"}
            : form == "WAVE" ? Sniffed{kOther, "WAVE audio"}
                             : Sniffed{kOther, "a RIFF file"};
   }
   if (is_bmp(all)) {
-    return {kPicture, "BMP"};
+    return {ContentKind::bmp, "BMP"};
   }
   if (is_icon(all)) {
     return {kPicture, "ICO"};
   }
   if (is_pnm(all)) {
-    return {kPicture, "PNM"};
+    return {ContentKind::pnm, "PNM"};
   }
   if (is_tga(all)) {
     return {kPicture, "TGA"};

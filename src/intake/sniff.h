@@ -10,6 +10,11 @@ namespace tessera::intake {
 enum class ContentKind {
   jpeg,
   png,
+  webp,
+  gif,
+  bmp,
+  tiff,
+  pnm,  // PBM, PGM and PPM, plain and binary
   other_picture,  // a picture format that has no decoder here
   no_picture,
 };

@@ -1,0 +1,9 @@
+#include "intake/bmp_decode.h"
+
+namespace tessera::intake {
+
+DecodeResult decode_bmp(std::span<const std::byte>, const DecodeOptions&) {
+  return Refusal{Fault::unsupported, "not read yet"};
+}
+
+}  // namespace tessera::intake

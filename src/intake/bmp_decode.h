@@ -1,0 +1,14 @@
+// BMP to RGB. Our own reader.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "intake/decode.h"
+
+namespace tessera::intake {
+
+// `bytes` start with the signature of the format.
+DecodeResult decode_bmp(std::span<const std::byte> bytes, const DecodeOptions& options);
+
+}  // namespace tessera::intake
