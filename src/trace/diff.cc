@@ -221,7 +221,8 @@ class Differ {
         scores->reference.view.shape == scores->ours.view.shape) {
       const std::optional<StageMatch> by = stages_.match(scores_name);
       noise = {scores->reference, scores->ours,
-               tolerances_.of(scores_name, by.has_value() ? by->stage->mantissa_bits : 23)};
+               tolerances_.of(scores_name, by.has_value() ? by->stage->mantissa_bits : 23),
+               report_.is_forced};
     } else {
       scores.reset();
     }

@@ -17,57 +17,28 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 std::string_view first_part(std::string_view tap) { return tap.substr(0, tap.find('.')); }
 
-std::vector<int64_t> grid_values(const TraceFile& trace, std::string_view tap) {
-  const std::optional<TensorView> view = trace.find(str_cat(first_part(tap), ".grid"));
-  if (!view.has_value() || view->elements() != 4 || !is_integer(view->dtype)) {
-    return {};
-  }
-  std::vector<double> values(4);  // a double never fails, and no real grid is beyond it
-  widen(*view, 0, values);
-  std::vector<int64_t> grid;
-  for (const double value : values) {
-    if (value < 1 || value > 1e6) {
-      return {};
-    }
-    grid.push_back(static_cast<int64_t>(value));
-  }
-  return grid;
-}
-
-// Patches per side of a cell, if exactly one number gives these counts; 0 otherwise.
-int64_t cell_side(const std::vector<int64_t>& grid) {
-  int64_t found = 0;
-  for (int64_t side = 1; side <= 64; ++side) {
-    const bool fits =
-        (grid[0] + side - 1) / side == grid[2] && (grid[1] + side - 1) / side == grid[3];
-    if (fits && found != 0) {
-      return 0;
-    }
-    found = fits ? side : found;
-  }
-  return found;
-}
-
-// The grid of a tap whose rows are patches or cells: `imageK.grid` is patch rows and columns, cell
-// rows and columns. Nothing if it does not fit the number of rows.
+// The grid of a tap whose rows are patches or cells; a video's frames stand below one another.
+// Nothing if it does not fit the number of rows.
 std::optional<RowGrid> grid_of(const TapDiff& tap, int64_t rows, const TraceFile& reference) {
   const bool is_cells = tap.stage->rows == "cells";
   if (!is_cells && tap.stage->rows != "patches") {
     return std::nullopt;
   }
-  const std::vector<int64_t> grid = grid_values(reference, tap.name);
-  const size_t at = is_cells ? 2 : 0;
-  if (grid.empty() || grid[at] * grid[at + 1] != rows) {
+  const std::optional<PictureGrid> grid = picture_grid(reference, first_part(tap.name));
+  if (!grid.has_value() || rows != (is_cells ? grid->cells() : grid->patches())) {
     return std::nullopt;
   }
   RowGrid out;
-  out.rows = grid[at];
-  out.columns = grid[at + 1];
-  const int64_t side = is_cells ? cell_side(grid) : 1;
-  if (side > 0) {
+  out.rows = grid->frames * (is_cells ? grid->cell_rows : grid->patch_rows);
+  out.columns = is_cells ? grid->cell_columns : grid->patch_columns;
+  const int64_t side = is_cells ? grid->side : 1;
+  if (side > 0 && grid->frames == 1) {
     out.picture = std::string(first_part(tap.name));
-    out.height = static_cast<double>(grid[0]) / static_cast<double>(out.rows * side);
-    out.width = static_cast<double>(grid[1]) / static_cast<double>(out.columns * side);
+    out.height = static_cast<double>(grid->patch_rows) / static_cast<double>(out.rows * side);
+    out.width = static_cast<double>(grid->patch_columns) / static_cast<double>(out.columns * side);
+  }
+  if (grid->is_merge_order && !is_cells) {
+    out.order = *grid;
   }
   return out;
 }
@@ -97,7 +68,14 @@ double& value_of(RowPanel& panel, int64_t row) {
   int64_t at = row / panel.step;
   if (panel.grid.has_value()) {
     const int64_t columns = panel.grid->columns;
-    at = row / columns / panel.step * parts(columns, panel.step) + row % columns / panel.step;
+    int64_t line = row / columns;
+    int64_t column = row % columns;
+    if (const std::optional<PictureGrid>& order = panel.grid->order) {
+      const PictureGrid::Place place = order->patch(row);
+      line = place.frame * order->patch_rows + place.row;
+      column = place.column;
+    }
+    at = line / panel.step * parts(columns, panel.step) + column / panel.step;
   }
   return panel.values[static_cast<size_t>(at)];
 }
@@ -123,7 +101,7 @@ void measure_rows(const TapDiff& tap, const RowPairs& pairs, TapPanel& panel) {
 // Pictures [height, width, channels]: squares of pixels instead of lines.
 void measure_picture(const RowPairs& pairs, RowPanel& panel) {
   const int64_t channels = pairs.shape[2];
-  panel.grid = RowGrid{pairs.shape[0], pairs.shape[1], "", 1, 1};
+  panel.grid = RowGrid{.rows = pairs.shape[0], .columns = pairs.shape[1]};
   panel.rows = panel.grid->rows * panel.grid->columns;
   prepare(panel);
   std::vector<double> squares(panel.values.size()), counts(panel.values.size());

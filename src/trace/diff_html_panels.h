@@ -11,6 +11,7 @@
 
 #include "tensor/tensor.h"
 #include "trace/diff.h"
+#include "trace/picture_grid.h"
 #include "trace/reader.h"
 
 namespace tessera::trace {
@@ -35,8 +36,9 @@ enum class RowMeasure {
 // Places of rows on a picture. The canvas may end before the last cells do.
 struct RowGrid {
   int64_t rows = 0, columns = 0;
-  std::string picture;           // "image0"; empty: what the grid covers is unknown
+  std::string picture = {};      // "image0"; empty: what the grid covers is unknown
   double height = 1, width = 1;  // of the picture, as shares of what the grid covers
+  std::optional<PictureGrid> order = std::nullopt;  // rows of the tap are not in the grid's order
 };
 
 struct RowPanel {

@@ -77,8 +77,11 @@ std::string described(const TapDiff& tap) {
 }
 
 std::string cause_of(const TapDiff& tap, const DiffReport& report) {
+  const bool has_parents = tap.stage != nullptr && !tap.stage->parents.empty();
   if (report.is_forced) {
-    return "inputs are the reference's";
+    return has_parents && tap.parents.empty()
+               ? "the reference has not recorded its inputs, so they were ours"
+               : "inputs are the reference's";
   }
   int64_t compared = 0;
   bool is_equal = true;
@@ -96,8 +99,7 @@ std::string cause_of(const TapDiff& tap, const DiffReport& report) {
     }
   }
   if (compared == 0) {
-    return tap.stage == nullptr || tap.stage->parents.empty() ? "it has no inputs in the traces"
-                                                              : "its inputs are not in the traces";
+    return has_parents ? "its inputs are not in the traces" : "it has no inputs in the traces";
   }
   return is_equal
              ? "inputs equal"

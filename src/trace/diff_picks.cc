@@ -61,16 +61,28 @@ struct Scores {
   double ours = 0;
 };
 
+// What may separate the scores of a row there from those here.
+struct Noise {
+  double most = 0;         // that legitimate evaluations differ by
+  bool is_absent = false;  // the picks of both sides were made from the same scores
+};
+
 // Whether noise made `won` overtake `lost`: how far their scores moved towards the swap, against
 // what noise may do.
-Swap judge_swap(const Scores& lost, const Scores& won, double noise) {
+Swap judge_swap(const Scores& lost, const Scores& won, const Noise& noise) {
   const double moved = (won.ours - won.reference) + (lost.reference - lost.ours);
   const bool is_exact_tie = lost.reference == won.reference && lost.ours == won.ours;
   Swap swap;
-  swap.is_explained = std::isfinite(moved) && moved <= noise && (moved > 0 || is_exact_tie);
-  swap.note = is_exact_tie ? str_cat("both score ", lost.reference)
-                           : str_cat("scores ", lost.reference, " and ", won.reference, " there, ",
-                                     lost.ours, " and ", won.ours, " here; noise explains ", noise);
+  if (is_exact_tie) {
+    swap.is_explained = !noise.is_absent;
+    swap.note =
+        str_cat("both score ", lost.reference,
+                noise.is_absent ? "; from the same scores, so ties are ordered otherwise" : "");
+    return swap;
+  }
+  swap.is_explained = std::isfinite(moved) && moved <= noise.most && moved > 0;
+  swap.note = str_cat("scores ", lost.reference, " and ", won.reference, " there, ", lost.ours,
+                      " and ", won.ours, " here; noise explains ", noise.most);
   return swap;
 }
 
@@ -78,7 +90,7 @@ Swap judge_swap(const Scores& lost, const Scores& won, double noise) {
 // explained.
 Swap judge_swaps(const std::vector<double>& reference, const std::vector<double>& ours,
                  const std::vector<int64_t>& lost, const std::vector<int64_t>& won, bool is_mask,
-                 double noise) {
+                 const Noise& noise) {
   if (is_mask) {
     return judge_swap({largest(reference, lost), largest(ours, lost)},
                       {largest(reference, won), largest(ours, won)}, noise);
@@ -141,7 +153,8 @@ PickComparison compare_picks(const RowView& reference, const RowView& ours, bool
       if (most >= static_cast<int64_t>(std::min(r.size(), o.size()))) {
         swap.note = str_cat("pick ", most, " has no score");
       } else {
-        swap = judge_swaps(r, o, lost, won, is_mask, noise_of(r, scores->tolerance));
+        const Noise noise = {noise_of(r, scores->tolerance), scores->is_forced || r == o};
+        swap = judge_swaps(r, o, lost, won, is_mask, noise);
       }
     }
     const bool is_new = !out.first.has_value() || (!out.is_over && !swap.is_explained);

@@ -55,6 +55,7 @@ struct PickScores {
   RowView reference;
   RowView ours;
   Tolerance tolerance;
+  bool is_forced = false;  // ours picked from the reference's scores
 };
 PickComparison compare_picks(const RowView& reference, const RowView& ours, bool is_mask,
                              const PickScores* scores);

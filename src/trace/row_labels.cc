@@ -29,27 +29,26 @@ RowLabels::RowLabels(const TraceFile& trace, std::function<std::string(int64_t i
   };
   ids_ = integers("ids");
   types_ = integers("types");
-  for (int64_t image = 0;; ++image) {
-    const std::vector<int64_t> grid = integers(str_cat("image", image, ".grid"));
-    if (grid.size() != 4 || grid[1] < 1 || grid[3] < 1) {
-      return;
+  for (const std::string_view kind : {"image", "video"}) {
+    for (int64_t i = 0;; ++i) {
+      const std::string owner = str_cat(kind, i);
+      const std::optional<PictureGrid> grid = picture_grid(trace, owner);
+      if (!grid.has_value()) {
+        break;
+      }
+      grids_[owner] = *grid;
     }
-    grids_[image] = {grid[1], grid[3]};
   }
 }
 
 std::string RowLabels::label(const StageMatch& match, int64_t row) const {
   const std::string& rows = match.stage->rows;
-  const int64_t image = number_of(match, "i");
   const int64_t call = number_of(match, "k");
-  const Grid* own = grid(image);
-  if (rows == "patches" && own != nullptr) {
-    return str_cat("image ", image, ", patch (", row / own->patch_columns, ",",
-                   row % own->patch_columns, ")");
-  }
-  if (rows == "cells" && own != nullptr) {
-    return str_cat("image ", image, ", cell (", row / own->cell_columns, ",",
-                   row % own->cell_columns, ")");
+  if (rows == "patches" || rows == "cells") {
+    const int64_t image = number_of(match, "i");
+    const std::string owner =
+        image >= 0 ? str_cat("image", image) : str_cat("video", number_of(match, "v"));
+    return place(owner, row, rows == "cells");
   }
   if (rows == "lines") {
     return str_cat("line ", row);
@@ -64,8 +63,22 @@ std::string RowLabels::label(const StageMatch& match, int64_t row) const {
   return "";
 }
 
-const RowLabels::Grid* RowLabels::grid(int64_t image) const {
-  const auto known = grids_.find(image);
+std::string RowLabels::place(const std::string& owner, int64_t row, bool is_cell) const {
+  const PictureGrid* own = grid(owner);
+  if (own == nullptr) {
+    return "";
+  }
+  const PictureGrid::Place at = is_cell ? own->cell(row) : own->patch(row);
+  constexpr size_t kKind = 5;  // "image", "video"
+  std::string text = str_cat(owner.substr(0, kKind), " ", owner.substr(kKind));
+  if (owner.starts_with("video")) {
+    text += str_cat(", frames ", 2 * at.frame, "-", 2 * at.frame + 1);
+  }
+  return str_cat(text, is_cell ? ", cell (" : ", patch (", at.row, ",", at.column, ")");
+}
+
+const PictureGrid* RowLabels::grid(const std::string& owner) const {
+  const auto known = grids_.find(owner);
   return known == grids_.end() ? nullptr : &known->second;
 }
 
@@ -100,7 +113,7 @@ std::string RowLabels::position(int64_t position) const {
       start = i;
     }
   }
-  const Grid* own = grid(image);
+  const PictureGrid* own = grid(str_cat("image", image));
   const int64_t inside = static_cast<int64_t>(at - start) - 1;
   if (types_[at] == kImage && own != nullptr && inside >= 0) {
     const int64_t stride = own->cell_columns + 1;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "trace/picture_grid.h"
 #include "trace/reader.h"
 #include "trace/stages.h"
 
@@ -15,25 +16,23 @@ namespace tessera::trace {
 
 class RowLabels {
  public:
-  // Reads `ids`, `types`, `imageK.grid` and the calls of the trace, as far as they are there.
+  // Reads `ids`, `types`, the pictures' grids and the calls of the trace, as far as they are there.
   RowLabels(const TraceFile& trace, std::function<std::string(int64_t id)> token_text);
 
   // "image 0, cell (4,7)", "' carrot'", "image 0, patch (0,5)", "line 3"; empty when unknown.
   std::string label(const StageMatch& match, int64_t row) const;
 
  private:
-  struct Grid {
-    int64_t patch_columns = 0;
-    int64_t cell_columns = 0;
-  };
   std::string token(int64_t call, int64_t row) const;
   std::string position(int64_t position) const;
   std::string token_name(int64_t id) const;
-  const Grid* grid(int64_t image) const;
+  // "image 0, patch (0,5)", "video 1, frames 4-5, cell (0,5)".
+  std::string place(const std::string& owner, int64_t row, bool is_cell) const;
+  const PictureGrid* grid(const std::string& owner) const;
 
   std::vector<int64_t> ids_, types_, tokens_;
   std::vector<TraceCall> calls_;
-  std::map<int64_t, Grid> grids_;
+  std::map<std::string, PictureGrid> grids_;  // by owner: "image0"
   std::function<std::string(int64_t id)> token_text_;
 };
 
