@@ -242,6 +242,15 @@ bool MappedFile::is_unchanged() const {
          modified_ns(status) == modified_ns_;
 }
 
+void release_pages(std::span<const std::byte> bytes) {
+  const uintptr_t page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(bytes.data()) + page - 1) / page * page;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(bytes.data() + bytes.size()) / page * page;
+  if (end > begin) {
+    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
+}
+
 void install_map_fault_handler() {
   struct sigaction action {};
   action.sa_sigaction = on_bus_error;

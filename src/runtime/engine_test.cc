@@ -165,6 +165,37 @@ TEST_F(DemoEngine, ScoresAreLogProbabilitiesOfTheAnswer) {
   EXPECT_NEAR(sum, recorded.logprob, 0.10);
 }
 
+// A trace of every tap changes no bit of the answer.
+TEST_F(DemoEngine, TracingChangesNothing) {
+  class EveryTap : public TraceSink {
+   public:
+    bool wants(std::string_view) override { return true; }
+    bool tap(std::string_view, const MutableTensorView&) override {
+      ++taps;
+      return false;
+    }
+    int64_t taps = 0;
+  };
+  Recorded item = recorded_item();
+  item.request.logprobs = 5;
+  const Result plain = engine_->generate(item.request);
+  EveryTap sink;
+  item.request.sink = &sink;
+  const Result traced = engine_->generate(item.request);
+  EXPECT_GT(sink.taps, 100);
+  ASSERT_EQ(ids_of(traced), ids_of(plain));
+  const std::vector<ChosenToken>& a = plain.choices[0].logprobs;
+  const std::vector<ChosenToken>& b = traced.choices[0].logprobs;
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    ASSERT_EQ(a[i].top.size(), b[i].top.size());
+    for (size_t k = 0; k < a[i].top.size(); ++k) {
+      EXPECT_EQ(a[i].top[k].id, b[i].top[k].id);
+      EXPECT_EQ(a[i].top[k].logprob, b[i].top[k].logprob);  // not "nearly"
+    }
+  }
+}
+
 TEST_F(DemoEngine, CancelEndsARequest) {
   const std::atomic<bool> cancel{true};
   Request request = ask("What does the image show?", "p001.png");

@@ -49,10 +49,14 @@ class Differ {
         labels_(reference, options.token_text) {}
 
   DiffReport run() {
+    report_.is_forced = ours_.metadata_value("forced") != nullptr;
     collect();
     for (size_t i = 0; i < items_.size(); ++i) {
       if (is_judged(items_[i].diff.status)) {
         compare(items_[i]);
+        // Files larger than memory: only the taps at hand stay in it.
+        reference_.release(items_[i].diff.name);
+        ours_.release(items_[i].diff.name);
       }
       if (options_.on_progress) {
         options_.on_progress(static_cast<int64_t>(i) + 1, static_cast<int64_t>(items_.size()));
@@ -63,7 +67,6 @@ class Differ {
                      [](const Item& a, const Item& b) { return a.order < b.order; });
     report_.reference = reference_.name();
     report_.ours = ours_.name();
-    report_.is_forced = ours_.metadata_value("forced") != nullptr;
     compare_metadata();
     for (Item& item : items_) {
       report_.taps.push_back(std::move(item.diff));

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <map>
@@ -16,6 +18,19 @@ namespace tessera::trace {
 namespace {
 
 const std::string kStages = TESSERA_SOURCE_DIR "/share/stages/deepseek_v41.json";
+
+// Pages of mapped files in this process's memory.
+int64_t resident_file_bytes() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  int64_t kilobytes = 0;
+  while (status >> word) {
+    if (word == "RssFile:") {
+      status >> kilobytes;
+    }
+  }
+  return kilobytes * 1024;
+}
 
 // Tensors of a small trace, changed by a test and written to a file.
 struct Content {
@@ -396,6 +411,29 @@ TEST(Diff, GoldenTraces) {
   EXPECT_EQ(report.verdict, DiffVerdict::diverged);
   EXPECT_NE(report.first->name.find(".attn.indexer."), std::string::npos) << report.line;
   EXPECT_FALSE(report.warnings.empty());
+}
+
+// Files larger than memory are compared tap by tap.
+TEST(Diff, MemoryIsThatOfTheLargestTap) {
+  constexpr int64_t kTaps = 24, kRows = 1024, kWidth = 1024;  // 4 MiB per tap and file
+  const TemporaryFolder folder;
+  for (const char* name : {"a.safetensors", "b.safetensors"}) {
+    Writer writer(folder / name);
+    for (int64_t i = 0; i < kTaps; ++i) {
+      Tensor values(DType::f32, {kRows, kWidth});
+      std::fill_n(values.as<float>(), kRows * kWidth, name[0] == 'a' ? 1.0f : 1.0000001f);
+      writer.add(str_cat("c0.layers.", i, ".attn"), values.view());
+    }
+    writer.commit();
+  }
+  const TraceFile a(folder / "a.safetensors"), b(folder / "b.safetensors");
+  int64_t most = 0;
+  DiffOptions options;
+  options.on_progress = [&](int64_t, int64_t) { most = std::max(most, resident_file_bytes()); };
+  const int64_t before = resident_file_bytes();
+  const DiffReport report = diff(a, b, StageMap::load(kStages), {}, options);
+  EXPECT_EQ(report.verdict, DiffVerdict::equal);
+  EXPECT_LT(most - before, int64_t{4} << 20);  // all of it: 192 MiB
 }
 
 }  // namespace

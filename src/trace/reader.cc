@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "base/str_cat.h"
 #include "trace/convert.h"
 
@@ -178,6 +179,13 @@ const std::string* TraceFile::metadata_value(std::string_view key) const {
 std::optional<TensorView> TraceFile::find(std::string_view name) const {
   const auto place = by_name_.find(name);
   return place == by_name_.end() ? std::nullopt : std::optional(place->second);
+}
+
+void TraceFile::release(std::string_view name) const {
+  const std::optional<TensorView> view = find(name);
+  if (view.has_value() && dumps_ == nullptr) {  // dumps may be converted copies
+    release_pages({view->data, static_cast<size_t>(view->bytes())});
+  }
 }
 
 const Excerpt* TraceFile::find_excerpt(std::string_view tap) const {

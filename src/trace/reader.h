@@ -39,6 +39,8 @@ class TraceFile {
 
   // The stored tensor (bytes of the map, any alignment), or nothing.
   std::optional<TensorView> find(std::string_view name) const;
+  // Gives the memory of a tensor's pages back; it can still be read.
+  void release(std::string_view name) const;
   // The excerpt that stands for this tap, or nullptr.
   const Excerpt* find_excerpt(std::string_view tap) const;
 
