@@ -36,6 +36,7 @@ SUBCOMMAND = {
     "synth": {"io", "models"},
     "convert": {"io", "models"},
     "tokenize": {"tokenizer", "models"},
+    "picture": {"image"},
     "image": {"image", "intake", "io", "models"},  # pixels, their hashes, limits of a config.json
     "bench": {"ops", "bench"},
 }

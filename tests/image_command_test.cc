@@ -86,6 +86,25 @@ TEST_F(ImagePlanCommand, JsonFieldsEqualTheGoldenRow) {
   }
 }
 
+TEST_F(ImagePlanCommand, PolicyRecipe) {
+  int rows = 0;
+  for (const io::Json& row :
+       test::read_json_lines(test::golden_path("image/recipe/recipe.jsonl"))) {
+    const std::string file = test::text_of(row, "file");
+    if (file != "png_grey16.png" && file != "png_pal_trns.png") {
+      continue;
+    }
+    const io::Json got = io::parse_json(
+        run({picture(file), "--model", flat_, "--policy", "recipe", "--json"}), "output");
+    EXPECT_EQ(test::text_of(got, "policy"), "recipe");
+    EXPECT_EQ(got.find("pillow"), nullptr);
+    EXPECT_EQ(test::text_of(got, "rgb_sha256"), test::text_of(row, "rgb_sha256"));
+    EXPECT_EQ(test::text_of(got, "canvas_sha256"), test::text_of(row, "canvas_sha256"));
+    ++rows;
+  }
+  EXPECT_EQ(rows, 2);
+}
+
 TEST_F(ImagePlanCommand, DrawsACanvasThatIsLargerThanTheOriginal) {
   const std::string png = folder_ + "tessera_image_plan.png";
   const std::string text = run({picture("png_rgba8.png"), "--model", nested_, "--png", png});
@@ -107,7 +126,11 @@ TEST_F(ImagePlanCommand, RefusesWhatItCannotDo) {
     return ErrorCode::cancelled;  // never thrown by this command
   };
   const std::string good = picture("png_rgb8.png");
-  EXPECT_EQ(code_of({good, "--model", nested_, "--policy", "recipe"}), ErrorCode::unsupported);
+  EXPECT_EQ(code_of({good, "--model", nested_, "--policy", "recipes"}), ErrorCode::bad_request);
+  EXPECT_EQ(code_of({good, "--model", nested_, "--policy", "recipe", "--pillow", "12"}),
+            ErrorCode::bad_request);
+  EXPECT_EQ(code_of({picture("bmp_24.bmp"), "--model", nested_, "--policy", "recipe"}),
+            ErrorCode::unsupported);
   EXPECT_EQ(code_of({good, "--model", nested_, "--pillow", "11"}), ErrorCode::bad_request);
   EXPECT_EQ(code_of({good, "--model", folder_ + "no_such_model"}), ErrorCode::bad_file);
   EXPECT_EQ(code_of({picture("bad_html.png"), "--model", nested_}), ErrorCode::bad_request);

@@ -53,7 +53,9 @@ TEST(ImagePipeline, EveryCanvasAndPatchRow) {
           << file << " " << name;
       if (const std::string old_hash = test::text_of(*want, "canvas_sha256_pillow12");
           !old_hash.empty()) {
-        const PreparedImage old = prepare_image(picture->rgb, *limits, image::PassOrder::pillow12);
+        image::Policy pillow12 = image::reference_policy();
+        pillow12.resampler = image::Resampler::pillow12;
+        const PreparedImage old = prepare_image(picture->rgb, *limits, {.policy = pillow12});
         EXPECT_EQ(io::sha256_hex(old.canvas.bytes()), old_hash) << file << " " << name;
         ++old_orders;
       }

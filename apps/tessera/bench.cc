@@ -12,6 +12,7 @@
 #include "io/json.h"
 #include "machine/machine_limits.h"
 #include "model/decode_bench.h"
+#include "model/prefill_bench.h"
 #include "model/vision_bench.h"
 #include "number_option.h"
 #include "ops/op_bench.h"
@@ -34,6 +35,7 @@ struct Arguments {
   std::string size = "1008x1008";
   int runs = 1;
   bench::DecodeBenchOptions decode;
+  bench::PrefillBenchOptions prefill;
 };
 
 int threads_of(const Arguments& a) {
@@ -183,6 +185,39 @@ void bench_decode(const Arguments& a) {
   print_report(a, bench::bench_decode(config_of(a), options));
 }
 
+Json to_json(const char* kind, const bench::PrefillResult& r, double ms, int64_t rows) {
+  Json json = Json::object();
+  json.set("name", Json::string(str_cat(kind, " ", r.tokens)));
+  json.set("tokens", Json::number(r.tokens));
+  json.set("ms", Json::number(ms));
+  json.set("layer_rows", Json::number(rows));
+  return json;
+}
+
+void bench_prefill(const Arguments& a) {
+  bench::PrefillBenchOptions options = a.prefill;
+  options.threads = threads_of(a);
+  options.runs = std::max(a.runs, options.runs);
+  Output out;
+  std::vector<Json> items;
+  for (const bench::PrefillResult& r : bench::bench_prefill(config_of(a), options)) {
+    if (!a.is_json) {
+      out.write(bench::prefill_text(r) + "\n");
+      continue;
+    }
+    items.push_back(to_json("full", r, r.full_ms, r.full_rows));
+    Json half = to_json("half", r, r.half_ms, r.half_rows);
+    half.set("formula_rows", Json::number(r.formula_rows));
+    half.set("speedup", Json::number(r.speedup));
+    half.set("bound", Json::number(r.bound));
+    half.set("bits_equal", Json::boolean(r.bits_equal));
+    items.push_back(std::move(half));
+  }
+  if (a.is_json) {
+    print_json(items);
+  }
+}
+
 CLI::App& add_kind(CLI::App& bench, const std::shared_ptr<Arguments>& a, const char* name,
                    const char* help, void (*run)(const Arguments&)) {
   CLI::App* kind = bench.add_subcommand(name, help);
@@ -220,7 +255,16 @@ void add_bench_command(CLI::App& app) {
   add_number_option(decode, "--context", a->decode.context,
                     "tokens before the one that is decoded");
   add_number_option(decode, "--steps", a->decode.steps, "steps, the fastest counts");
-  for (CLI::App* kind : {&vision, &decode}) {
+  CLI::App& prefill =
+      add_kind(*command, a, "prefill",
+               "prompts through a narrow model of the released depth: full pass against half pass",
+               bench_prefill);
+  prefill.add_option("--tokens", a->prefill.lengths, "lengths of the prompts (default: 2048,8192)")
+      ->type_name("N")
+      ->allow_extra_args(false)
+      ->delimiter(',');
+  add_number_option(prefill, "--chunk", a->prefill.chunk, "most rows of a step");
+  for (CLI::App* kind : {&vision, &decode, &prefill}) {
     kind->add_option("--config", a->config,
                      "config.json of a DeepSeek-V4.1 model (default: DeepSeek-V4.1-Flash)")
         ->type_name("FILE");
@@ -231,7 +275,8 @@ void add_bench_command(CLI::App& app) {
       "Examples:\n"
       "  tessera bench machine\n"
       "  tessera bench vision --size 504x504 --json\n"
-      "  tessera bench decode --experts 16");
+      "  tessera bench decode --experts 16\n"
+      "  tessera bench prefill --tokens 2048,8192,32768");
 }
 
 }  // namespace tessera

@@ -6,6 +6,7 @@
 
 #include "answer_printer.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/output_file.h"
 #include "base/str_cat.h"
 #include "commands.h"
@@ -178,6 +179,10 @@ class Chat {
     AnswerPrinter printer(out_);
     ProgressBar bar(is_quiet_);
     Events events;
+    events.on_notice = [&](std::string_view line) {
+      bar.clear();
+      log_line(LogLevel::warning, line);
+    };
     events.on_progress = [&](std::string_view stage, int64_t done, int64_t total) {
       bar.update(stage, done, total);
     };

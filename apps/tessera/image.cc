@@ -1,24 +1,31 @@
 // tessera image plan: what a model makes of a picture, before any model is loaded.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/output_file.h"
 #include "base/str_cat.h"
 #include "commands.h"
+#include "image/geometry.h"
+#include "image/policy.h"
 #include "image_overlay.h"
 #include "intake/decode.h"
+#include "intake/notices.h"
 #include "intake/png_encode.h"
 #include "io/config_view.h"
 #include "io/json.h"
 #include "io/sha256.h"
 #include "models/deepseek_v41/image_plan.h"
-#include "number_option.h"
 #include "output.h"
+#include "picture_options.h"
 #include "runtime/engine.h"
 
 namespace tessera {
@@ -33,9 +40,9 @@ constexpr int64_t kLargestNumber = int64_t{1} << 40;  // validate() applies the 
 struct Options {
   std::string file;
   std::string model;
-  std::string policy = "reference";
+  PolicyArguments policy;
+  std::string detail;
   std::string png;
-  int pillow = 13;
   bool is_json = false;
 };
 
@@ -67,20 +74,52 @@ ImageLimits read_limits(const std::string& model) {
 
 Json pair(int64_t a, int64_t b) { return Json::array({Json::number(a), Json::number(b)}); }
 
+// A picture as one policy prepares it.
+struct Prepared {
+  intake::DecodedImage decoded;
+  PreparedImage image;
+};
+
+// How far the canvas of a policy lies from the reference's, in levels of a channel.
+struct Distance {
+  bool has_same_size = false;  // else there is nothing to compare
+  double mean = 0;
+  int64_t most = 0;
+};
+
 struct Report {
-  const intake::DecodedImage& decoded;
-  const PreparedImage& prepared;
+  const image::Policy& policy;
+  const Prepared& prepared;
+  std::optional<Distance> distance;  // unless the policy is the reference
   std::string rgb_sha256;
   std::string canvas_sha256;
   std::string patches_sha256;
 };
 
-Json to_json(const Report& r, const Options& options) {
-  const deepseek_v41::ImagePlan& plan = r.prepared.plan;
+bool is_pillow(image::Resampler resampler) {
+  return resampler == image::Resampler::pillow12 || resampler == image::Resampler::pillow13;
+}
+
+std::string resampling_name(const image::Policy& policy) {
+  switch (policy.resampler) {
+    case image::Resampler::pillow13:
+      return "Pillow 13";
+    case image::Resampler::pillow12:
+      return "Pillow 12";
+    case image::Resampler::torch_uint8:
+      return "torchvision";
+    case image::Resampler::opencv_cubic:
+      return "OpenCV";
+  }
+  TESSERA_UNREACHABLE();
+}
+
+Json to_json(const Report& r) {
+  const deepseek_v41::ImagePlan& plan = r.prepared.image.plan;
   const image::Box& content = plan.content;
   Json out = Json::object();
-  out.set("format", Json::string(std::string(r.decoded.format)));
-  out.set("mode", Json::string(std::string(r.decoded.mode)));
+  out.set("format", Json::string(std::string(r.prepared.decoded.format)));
+  out.set("mode", Json::string(std::string(r.prepared.decoded.mode)));
   out.set("source", pair(plan.source.width, plan.source.height));
   out.set("content", Json::array({Json::number(content.width), Json::number(content.height),
                                   Json::number(content.x), Json::number(content.y)}));
@@ -88,65 +127,128 @@ Json to_json(const Report& r, const Options& options) {
   out.set("patches", pair(plan.canvas.patches.rows, plan.canvas.patches.columns));
   out.set("tokens", pair(plan.canvas.tokens.rows, plan.canvas.tokens.columns));
   out.set("span_tokens", Json::number(plan.canvas.span_tokens));
-  out.set("policy", Json::string(options.policy));
-  out.set("pillow", Json::number(int64_t{options.pillow}));
+  out.set("policy", Json::string(std::string(r.policy.name)));
+  if (is_pillow(r.policy.resampler)) {
+    const bool is_old = r.policy.resampler == image::Resampler::pillow12;
+    out.set("pillow", Json::number(int64_t{is_old ? 12 : 13}));
+  }
+  if (r.distance.has_value()) {
+    Json distance = Json::object();
+    distance.set("same_canvas", Json::boolean(r.distance->has_same_size));
+    if (r.distance->has_same_size) {
+      distance.set("mean", Json::number(r.distance->mean));
+      distance.set("max", Json::number(r.distance->most));
+    }
+    out.set("vs_reference", std::move(distance));
+  }
   out.set("rgb_sha256", Json::string(r.rgb_sha256));
   out.set("canvas_sha256", Json::string(r.canvas_sha256));
   out.set("patches_sha256", Json::string(r.patches_sha256));
   return out;
 }
 
-std::string to_text(const Report& r, const Options& options) {
-  const deepseek_v41::ImagePlan& plan = r.prepared.plan;
+std::string distance_text(const std::optional<Distance>& distance) {
+  if (!distance.has_value()) {
+    return "";
+  }
+  if (!distance->has_same_size) {
+    return "\n          its canvas has another size than the reference's";
+  }
+  return str_cat("\n          from the reference's canvas: ", distance->mean,
+                 " levels per channel on average, ", distance->most, " at most");
+}
+
+std::string to_text(const Report& r) {
+  const deepseek_v41::ImagePlan& plan = r.prepared.image.plan;
   const deepseek_v41::Grid& patches = plan.canvas.patches;
   const deepseek_v41::Grid& tokens = plan.canvas.tokens;
   const int64_t padding =
       plan.canvas.size.width * plan.canvas.size.height - plan.content.width * plan.content.height;
-  return str_cat("picture   ", plan.source.width, " x ", plan.source.height, " pixels, ",
-                 r.decoded.format, " (", r.decoded.mode, ")\ncontent   ", plan.content.width, " x ",
-                 plan.content.height, " at (", plan.content.x, ", ", plan.content.y,
-                 ")\ncanvas    ", plan.canvas.size.width, " x ", plan.canvas.size.height, ", ",
-                 padding, " pixels of grey padding\npatches   ", patches.rows, " rows x ",
-                 patches.columns, " columns = ", patches.count(), "\ntokens    ", tokens.rows,
-                 " rows x ", tokens.columns, " columns = ", tokens.count(), "\nspan      ",
-                 plan.canvas.span_tokens, " tokens with start, ", tokens.rows,
-                 " line ends and end\npolicy    ", options.policy, ", resampling of Pillow ",
-                 options.pillow, "\nSHA-256   rgb     ", r.rgb_sha256, "\n          canvas  ",
-                 r.canvas_sha256, "\n          patches ", r.patches_sha256, "\n");
+  return str_cat(
+      "picture   ", plan.source.width, " x ", plan.source.height, " pixels, ",
+      r.prepared.decoded.format, " (", r.prepared.decoded.mode, ")\ncontent   ", plan.content.width,
+      " x ", plan.content.height, " at (", plan.content.x, ", ", plan.content.y, ")\ncanvas    ",
+      plan.canvas.size.width, " x ", plan.canvas.size.height, ", ", padding,
+      " pixels of grey padding\npatches   ", patches.rows, " rows x ", patches.columns,
+      " columns = ", patches.count(), "\ntokens    ", tokens.rows, " rows x ", tokens.columns,
+      " columns = ", tokens.count(), "\nspan      ", plan.canvas.span_tokens,
+      " tokens with start, ", tokens.rows, " line ends and end\npolicy    ", r.policy.name,
+      ", resampling of ", resampling_name(r.policy), distance_text(r.distance),
+      "\nSHA-256   rgb     ", r.rgb_sha256, "\n          canvas  ", r.canvas_sha256,
+      "\n          patches ", r.patches_sha256, "\n");
+}
+
+Prepared prepare(const std::vector<std::byte>& bytes, const Options& options,
+                 const image::Policy& policy, const ImageLimits& limits) {
+  Prepared out;
+  out.decoded = intake::decode_image(bytes, options.file, {.policy = policy});
+  out.image = prepare_image(out.decoded.rgb, limits,
+                            {.policy = policy, .is_low_detail = options.detail == "low"});
+  return out;
+}
+
+Distance distance_between(const image::Image& a, const image::Image& b) {
+  Distance out;
+  out.has_same_size = a.size() == b.size();
+  if (!out.has_same_size) {
+    return out;
+  }
+  const int64_t count = static_cast<int64_t>(a.bytes().size());
+  int64_t sum = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t d = std::abs(int64_t{a.pixels()[i]} - int64_t{b.pixels()[i]});
+    sum += d;
+    out.most = std::max(out.most, d);
+  }
+  out.mean = static_cast<double>(sum) / static_cast<double>(count);
+  return out;
+}
+
+// Both drawings on one sheet, the reference's at the left.
+image::Image side_by_side(const image::Image& left, const image::Image& right) {
+  constexpr int64_t kGap = 16;
+  image::Image sheet({left.width() + kGap + right.width(), std::max(left.height(), right.height())},
+                     {255, 255, 255});
+  image::paste(left, 0, 0, sheet);
+  image::paste(right, left.width() + kGap, 0, sheet);
+  return sheet;
 }
 
 void run_plan(const Options& options) {
-  if (options.policy != "reference") {
-    throw Error(ErrorCode::unsupported,
-                str_cat("--policy ", options.policy,
-                        ": expected reference, the only policy of this version"));
-  }
-  if (options.pillow != 12 && options.pillow != 13) {
-    throw Error(
-        ErrorCode::bad_request,
-        str_cat("--pillow ", options.pillow, ": expected 12 (order of passes up to 12.3) or 13"));
-  }
+  check_detail(options.detail);
+  const image::Policy policy = policy_of(options.policy);
   const ImageLimits limits = read_limits(options.model);
-  const intake::DecodedImage decoded =
-      intake::decode_image(intake::read_image_file(options.file), options.file);
-  const PreparedImage prepared =
-      prepare_image(decoded.rgb, limits,
-                    options.pillow == 12 ? image::PassOrder::pillow12 : image::PassOrder::pillow13);
-  const TensorView patches = prepared.patches.view();
-  const Report report{
-      .decoded = decoded,
+  const std::vector<std::byte> bytes = intake::read_image_file(options.file);
+  const Prepared prepared = prepare(bytes, options, policy, limits);
+  std::optional<Prepared> reference;
+  if (policy.name != image::reference_policy().name) {
+    reference = prepare(bytes, options, image::reference_policy(), limits);
+  }
+  const TensorView patches = prepared.image.patches.view();
+  Report report{
+      .policy = policy,
       .prepared = prepared,
-      .rgb_sha256 = io::sha256_hex(decoded.rgb.bytes()),
-      .canvas_sha256 = io::sha256_hex(prepared.canvas.bytes()),
+      .distance = {},
+      .rgb_sha256 = io::sha256_hex(prepared.decoded.rgb.bytes()),
+      .canvas_sha256 = io::sha256_hex(prepared.image.canvas.bytes()),
       .patches_sha256 = io::sha256_hex({patches.data, static_cast<size_t>(patches.bytes())}),
   };
+  if (reference.has_value()) {
+    report.distance = distance_between(prepared.image.canvas, reference->image.canvas);
+  }
   if (!options.png.empty()) {
+    image::Image drawing = draw_plan(prepared.image, limits);
+    if (reference.has_value()) {
+      drawing = side_by_side(draw_plan(reference->image, limits), drawing);
+    }
     OutputFile out(options.png);
-    out.write(intake::encode_png(draw_plan(prepared, limits)));
+    out.write(intake::encode_png(drawing));
     out.commit();
   }
-  Output().write(options.is_json ? io::dump_compact(to_json(report, options)) + "\n"
-                                 : to_text(report, options));
+  Output().write(options.is_json ? io::dump_compact(to_json(report)) + "\n" : to_text(report));
+  for (const std::string& line : intake::notices(prepared.decoded, options.file, policy)) {
+    log_line(LogLevel::warning, line);
+  }
 }
 
 }  // namespace
@@ -157,15 +259,19 @@ void add_image_command(CLI::App& app) {
   CLI::App* plan = image->add_subcommand(
       "plan", "Canvas, patches and token cost of a picture, with hashes to compare");
   const auto options = std::make_shared<Options>();
-  plan->add_option("FILE", options->file, "Picture (JPEG or PNG)")->required();
+  plan->add_option("FILE", options->file, "Picture (JPEG, PNG, WebP, GIF, BMP, TIFF or PNM)")
+      ->required();
   plan->add_option("--model", options->model,
                    "Checkpoint folder, org/name in the local Hugging Face cache, or a config.json "
                    "(default: demo model)")
       ->type_name("DIR|ORG/NAME|FILE");
-  plan->add_option("--policy", options->policy, "Rules of preparation: reference");
-  add_number_option(*plan, "--pillow", options->pillow,
-                    "Order of the resampling passes of Pillow 12 or 13 (default 13)");
-  plan->add_option("--png", options->png, "Draw canvas, patches and tokens into this file")
+  add_policy_options(*plan, options->policy);
+  plan->add_option("--detail", options->detail,
+                   "what the request asks for: low, high, auto or original (policy recipe)")
+      ->type_name("low|high|auto|original");
+  plan->add_option("--png", options->png,
+                   "Draw canvas, patches and tokens into this file; with another policy than the "
+                   "reference, both")
       ->type_name("FILE");
   plan->add_flag("--json", options->is_json, "Print one JSON value");
   for (CLI::App* command : {image, plan}) {

@@ -90,8 +90,7 @@ void add_model_options(CLI::App& command, ModelArguments& a) {
       .add_option("--encoding", a.encoding,
                   "rules of the chat encoder: ref, ref-1017, or recipe (docs/prompts.md)")
       ->type_name("ref|ref-1017|recipe");
-  add_number_option(command, "--pillow", a.pillow,
-                    "order of the resampling passes: as Pillow 13 (default) or 12");
+  add_picture_options(command, a.pictures);
 }
 
 EngineOptions engine_options(const ModelArguments& a) {
@@ -119,10 +118,8 @@ EngineOptions engine_options(const ModelArguments& a) {
   o.encoding = a.encoding == "ref"        ? EncodingRevision::ref
                : a.encoding == "ref-1017" ? EncodingRevision::ref_1017
                                           : EncodingRevision::recipe;
-  if (a.pillow != 12 && a.pillow != 13) {
-    bad_option(str_cat("--pillow ", a.pillow, ": expected 12 or 13"));
-  }
-  o.pass_order = a.pillow == 12 ? image::PassOrder::pillow12 : image::PassOrder::pillow13;
+  o.picture_policy = policy_of(a.pictures.policy);
+  o.pictures = access_of(a.pictures);
   return o;
 }
 
@@ -172,9 +169,14 @@ void add_answer_options(CLI::App& command, RequestArguments& a) {
 
 void add_request_options(CLI::App& command, RequestArguments& a) {
   command
-      .add_option("--image", a.images, "picture file (PNG, JPEG); may be repeated, order is kept")
-      ->type_name("FILE")
+      .add_option(
+          "--image", a.images,
+          "picture: a file (JPEG, PNG, WebP, GIF, BMP, TIFF, PNM), http(s) or data URL; may "
+          "be repeated, order is kept")
+      ->type_name("FILE|URL")
       ->allow_extra_args(false);
+  command.add_option("--detail", a.detail, "of all pictures: low, high, auto or original")
+      ->type_name("low|high|auto|original");
   command.add_option("--system", a.system, "system message");
   add_answer_options(command, a);
   command.add_option("--tools", a.tools, "file with a JSON list of tools that the model may call")
@@ -250,7 +252,11 @@ Request make_request(const RequestArguments& a) {
     if (!a.system.empty()) {
       request.messages.push_back(text_message(Role::system, a.system));
     }
+    check_detail(a.detail);
     request.messages.push_back(text_message(Role::user, a.prompt, a.images));
+    for (ContentBlock& block : request.messages.back().content) {
+      block.image.detail = a.detail;
+    }
   }
   set_answer_options(a, request);
   return request;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "picture_options.h"
 #include "runtime/engine.h"
 
 namespace CLI {
@@ -24,7 +25,7 @@ struct ModelArguments {
   std::vector<std::string> reference;  // parity switches
   std::string index_scores = "bf16";
   std::string encoding = "ref";
-  int pillow = 13;
+  PictureArguments pictures;
 };
 void add_model_options(CLI::App& command, ModelArguments& arguments);
 // Throws Error{bad_request} for values that no option has.
@@ -32,6 +33,7 @@ EngineOptions engine_options(const ModelArguments& arguments);
 
 struct RequestArguments {
   std::vector<std::string> images;
+  std::string detail;  // of all images
   std::string system;
   std::string think;
   std::string tools;            // file

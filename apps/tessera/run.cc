@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "answer_printer.h"
+#include "base/log.h"
 #include "base/str_cat.h"
 #include "commands.h"
 #include "interrupt.h"
@@ -43,6 +44,10 @@ int run(const Arguments& a) {
   AnswerPrinter printer(out);
   ProgressBar bar(a.model.is_quiet);
   Events events;
+  events.on_notice = [&](std::string_view line) {
+    bar.clear();
+    log_line(LogLevel::warning, line);
+  };
   events.on_progress = [&](std::string_view stage, int64_t done, int64_t total) {
     bar.update(stage, done, total);
   };

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/str_cat.h"
 #include "interrupt.h"
 #include "io/json.h"
@@ -188,6 +189,10 @@ int write_trace(TraceArguments a) {
   request.sink = &chain;
   ProgressBar bar(a.model.is_quiet);
   Events events;
+  events.on_notice = [&](std::string_view line) {
+    bar.clear();
+    log_line(LogLevel::warning, line);
+  };
   events.on_progress = [&](std::string_view stage, int64_t done, int64_t total) {
     bar.update(stage, done, total);
   };

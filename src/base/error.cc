@@ -8,6 +8,7 @@ int exit_status(ErrorCode code) {
     case ErrorCode::bad_request:
     case ErrorCode::unsupported:
       return 2;
+    case ErrorCode::far_side:
     case ErrorCode::io:
     case ErrorCode::out_of_memory:
       return 3;

@@ -10,6 +10,7 @@ enum class ErrorCode {
   bad_file,       // a file from outside is missing, unreadable or malformed
   bad_request,    // usage, a prompt or a picture that cannot be served
   unsupported,    // valid, but not something this build or machine can do
+  far_side,       // a host that the request names failed, or cannot be reached
   io,             // the machine failed: read or write error, disk full, a mapped file that changed
   out_of_memory,  // no memory for what the caller asked
   cancelled,      // the caller asked to stop
@@ -26,7 +27,7 @@ class Error : public std::runtime_error {
 };
 
 // Exit status of a program that ends with this error: 2 for what the caller can mend, 3 for the
-// machine, 130 for an interrupt.
+// machine and other hosts, 130 for an interrupt.
 int exit_status(ErrorCode code);
 
 }  // namespace tessera

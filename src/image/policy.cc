@@ -17,6 +17,7 @@ constexpr std::array<Policy, 4> kPolicies = {{
      .background = {0xfd, 0xfd, 0xfd},
      .blends_colour_key = true,
      .has_transparent_screen = true,
+     .skips_default_image = true,
      .sixteen_bit = SixteenBitRule::scale,
      .cmyk = CmykRule::opencv,
      .formats = FormatRule::web,

@@ -1,7 +1,7 @@
 // How a picture is prepared where the file leaves a choice: transparency, 16-bit samples, rotation,
 // the resampler. A policy is data; whoever names one gets the same pixels on every path. Always the
-// first frame only. Sources: DeepSeek-V4.1 specification sections 2.1 to 2.7, Qwen3-VL specification
-// sections 2.1 to 2.3; docs/image-intake.md has the table.
+// first frame only. Sources: DeepSeek-V4.1 specification sections 2.1 to 2.7, Qwen3-VL
+// specification sections 2.1 to 2.3; docs/image-intake.md has the table.
 #pragma once
 
 #include <span>
@@ -46,6 +46,8 @@ struct Policy {
   // What the first frame of an animation leaves uncovered is transparent; else Pillow's rule, a
   // colour of the palette.
   bool has_transparent_screen = false;
+  // Of an animated PNG whose default image is not part of the animation, its first frame.
+  bool skips_default_image = false;
   SixteenBitRule sixteen_bit = SixteenBitRule::pillow;
   CmykRule cmyk = CmykRule::pillow;
   FormatRule formats = FormatRule::all;

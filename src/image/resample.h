@@ -1,9 +1,9 @@
-// Image.resize of Pillow for 8-bit pictures, equal to the last bit. Source: Pillow's
-// src/libImaging/Resample.c; restated in the DeepSeek-V4.1 specification, section 2.4.
+// Resizing of 8-bit pictures as other programs do it, equal to the last bit. Sources: Pillow's
+// src/libImaging/Resample.c, restated in the DeepSeek-V4.1 specification, section 2.4; the
+// Qwen3-VL specification, section 2.3.
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "image/image.h"
 
@@ -21,29 +21,22 @@ enum class PassOrder {
   pillow12,  // up to 12.3: horizontal first, always
 };
 
-// Whose arithmetic a picture is resampled with. All but opencv_cubic widen the filter when shrinking.
+// Whose arithmetic a picture is resampled with. All but opencv_cubic widen the filter when
+// shrinking.
 enum class Resampler {
   pillow13,      // Image.resize(BICUBIC)
   pillow12,      // the same with the older order of passes
-  torch_uint8,   // torchvision's resize of uint8 tensors on a CPU: bicubic, antialias, 16-bit weights
+  torch_uint8,   // torchvision's resize of uint8 tensors on a CPU: bicubic, antialias, 16-bit
+                 // weights
   opencv_cubic,  // cv::resize(INTER_CUBIC), a = -0.75, OpenCV 4.12 without IPP
 };
 
-// Weights of one pass, integers with 22 fractional bits. Output i is
-// clamp((2^21 + sum_j weight[i][j] * source[first[i] + j]) >> 22, 0, 255).
-struct ResampleTaps {
-  std::vector<int32_t> first;   // [output]
-  std::vector<int64_t> offset;  // [output + 1], into `weight`
-  std::vector<int32_t> weight;  // all outputs, one after the other
-  int64_t outputs() const { return static_cast<int64_t>(first.size()); }
-};
+// All: `source` must not be empty. Throw Error{bad_request} when a side of `size` is below 1 or the
+// result is beyond the limits of Image. Single-threaded; the bits do not depend on the processor.
 
-// Weights from `input` to `output` samples; the support grows when shrinking (antialias).
-// Both 1 to kMaxSide.
-ResampleTaps resample_taps(int64_t input, int64_t output, Filter filter);
+Image resample(const Image& source, Size size, Resampler resampler);
 
-// A pass whose size does not change is skipped. Throws Error{bad_request} when a side of `size` is
-// below 1 or the result is beyond the limits of Image. `source` must not be empty.
+// Pillow's Image.resize. A pass whose size does not change is skipped.
 Image resize(const Image& source, Size size, Filter filter = Filter::bicubic,
              PassOrder order = PassOrder::pillow13);
 

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <string>
 
+#include "image/resample_taps.h"
 #include "io/json.h"
 #include "io/safetensors.h"
 #include "tests/support/json_lines.h"
@@ -108,6 +110,55 @@ TEST(Resample, WeightsNeverOverflowASum) {
       }
     }
     EXPECT_LT(largest * 255 + (1 << 21), std::numeric_limits<int32_t>::max());
+  }
+}
+
+// Qwen3-VL specification, section 2.3: a row and a picture in torchvision's 16-bit arithmetic.
+TEST(Resample, TorchRows) {
+  const Image row = grey_row({0, 255, 30, 200, 100, 10, 250, 60});
+  EXPECT_EQ(first_difference(resample(row, {5, 1}, Resampler::torch_uint8),
+                             grey_row({104, 125, 137, 86, 142})),
+            "");
+  EXPECT_EQ(torch_taps(8, 5).bits, 15);
+  EXPECT_EQ(torch_taps(8, 12).bits, 14);
+  EXPECT_EQ(first_difference(resample(row, {12, 1}, Resampler::torch_uint8),
+                             grey_row({0, 133, 241, 50, 107, 199, 119, 34, 36, 231, 164, 47})),
+            "");
+  EXPECT_EQ(first_difference(resample(row, {12, 1}, Resampler::pillow13),
+                             grey_row({0, 133, 241, 50, 107, 199, 119, 34, 36, 231, 164, 48})),
+            "");
+}
+
+TEST(Resample, OneOfEachKind) {
+  Image source({60, 48});
+  for (int64_t y = 0; y < 48; ++y) {
+    for (int64_t x = 0; x < 60; ++x) {
+      source.row(y)[3 * x] = static_cast<uint8_t>(37 * x + 11 * y);
+      source.row(y)[3 * x + 1] = static_cast<uint8_t>(5 * x + 91 * y + 17);
+      source.row(y)[3 * x + 2] = static_cast<uint8_t>(x * x + 3 * y * y);
+    }
+  }
+  const struct {
+    Resampler resampler;
+    int64_t sum;
+    Rgb corner;
+    Rgb inner;  // x 7, y 5
+    Rgb last;
+  } cases[] = {
+      {Resampler::torch_uint8, 783755, {3, 45, 0}, {72, 68, 221}, {138, 209, 118}},
+      {Resampler::pillow12, 783735, {3, 45, 0}, {72, 68, 221}, {138, 209, 118}},
+      {Resampler::pillow13, 783710, {2, 45, 0}, {71, 68, 220}, {138, 209, 117}},
+  };
+  for (const auto& c : cases) {
+    const Image got = resample(source, {64, 32}, c.resampler);
+    const auto pixel = [&got](int64_t x, int64_t y) {
+      const uint8_t* p = got.row(y) + 3 * x;
+      return Rgb{p[0], p[1], p[2]};
+    };
+    EXPECT_EQ(std::accumulate(got.pixels(), got.pixels() + got.bytes().size(), int64_t{0}), c.sum);
+    EXPECT_EQ(pixel(0, 0), c.corner);
+    EXPECT_EQ(pixel(7, 5), c.inner);
+    EXPECT_EQ(pixel(63, 31), c.last);
   }
 }
 

@@ -114,8 +114,9 @@ std::optional<Refusal> check_header_size(std::string_view format, int64_t width,
 }
 
 Refusal refuse_late(std::string_view format) {
-  return {Fault::timed_out, str_cat(format, ": decoding took longer than allowed; send a smaller "
-                                            "picture or try again later")};
+  return {Fault::timed_out, str_cat(format,
+                                    ": decoding took longer than allowed; send a smaller "
+                                    "picture or try again later")};
 }
 
 DecodeResult try_decode_image(std::span<const std::byte> bytes, const DecodeOptions& options) {

@@ -1,6 +1,6 @@
 // Pictures from outside: bytes to RGB pixels by the rules of a policy. Under `reference` they equal
-// Pillow's Image.open(f).convert("RGB") (DeepSeek-V4.1 specification section 2.1). First frame only;
-// gamma and colour profiles are not applied. Never half a picture: a file that ends early is
+// Pillow's Image.open(f).convert("RGB") (DeepSeek-V4.1 specification section 2.1). First frame
+// only; gamma and colour profiles are not applied. Never half a picture: a file that ends early is
 // refused. docs/image-intake.md has the rule of each case.
 #pragma once
 
@@ -28,9 +28,9 @@ struct DecodeLimits {
 };
 
 struct DecodeOptions {
-  DecodeLimits limits;
+  DecodeLimits limits = {};
   image::Policy policy = image::reference_policy();
-  Deadline deadline;
+  Deadline deadline = {};
 };
 
 struct DecodedImage {

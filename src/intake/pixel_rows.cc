@@ -161,8 +161,8 @@ void RowWriter::write(const uint8_t* from, int64_t width, uint8_t* to, int64_t s
         const uint32_t light = 255U - (from[3] ^ flip);
         for (int64_t i = 0; i < 3; ++i) {
           const uint32_t ink = from[i] ^ flip;
-          const uint32_t dark = policy_.cmyk == image::CmykRule::pillow ? multiply_255(ink, light)
-                                                                        : ink * light >> 8;
+          const uint32_t dark =
+              policy_.cmyk == image::CmykRule::pillow ? multiply_255(ink, light) : ink * light >> 8;
           to[i] = static_cast<uint8_t>(light - dark);
         }
       }

@@ -11,9 +11,10 @@
 #include <vector>
 
 #include "base/str_cat.h"
-#include "intake/exif.h"
+#include "image/geometry.h"
 #include "intake/limits.h"
 #include "intake/pixel_rows.h"
+#include "intake/png_animation.h"
 #include "intake/png_scan.h"
 
 namespace tessera::intake {
@@ -118,15 +119,6 @@ void read_colours(Reader& reader, RowWriter& writer) {
   }
 }
 
-int read_orientation(Reader& reader) {
-  png_bytep exif = nullptr;
-  png_uint_32 count = 0;
-  if (png_get_eXIf_1(reader.png, reader.info, &count, &exif) == 0) {
-    return 1;
-  }
-  return exif_orientation(std::as_bytes(std::span(exif, count)));
-}
-
 // Adam7: the first pixel of each pass and the distance between its pixels.
 struct Pass {
   int64_t x;
@@ -212,6 +204,20 @@ Refusal refusal_of(std::string_view message) {
   return {Fault::corrupt, str_cat("PNG: ", message, "; re-encode the picture")};
 }
 
+// The first frame of an animation on its canvas, which is transparent elsewhere.
+DecodeResult decode_frame(const FirstFrame& frame, image::Size canvas,
+                          const DecodeOptions& options) {
+  DecodeResult result = decode_png(frame.file, options);
+  DecodedImage* decoded = std::get_if<DecodedImage>(&result);
+  if (decoded != nullptr && decoded->rgb.size() != canvas) {
+    Image whole(canvas, options.policy.background);
+    image::paste(decoded->rgb, frame.place.x, frame.place.y, whole);
+    decoded->rgb = std::move(whole);
+    decoded->has_transparency = true;
+  }
+  return result;
+}
+
 }  // namespace
 
 DecodeResult decode_png(std::span<const std::byte> bytes, const DecodeOptions& options) {
@@ -220,6 +226,12 @@ DecodeResult decode_png(std::span<const std::byte> bytes, const DecodeOptions& o
     return std::move(*refusal);
   }
   const PngHeader& header = std::get<PngHeader>(scanned);
+  if (options.policy.skips_default_image) {
+    const FirstFrame frame = first_frame_behind_default(bytes);
+    if (!frame.file.empty()) {
+      return decode_frame(frame, {header.width, header.height}, options);
+    }
+  }
   Rows rows{.header = header,
             .writer = RowWriter(row_format(header), options.policy),
             .deadline = options.deadline};
@@ -240,7 +252,7 @@ DecodeResult decode_png(std::span<const std::byte> bytes, const DecodeOptions& o
                       .mode = pillow_mode(header),
                       .has_transparency = rows.writer.has_transparency(),
                       .has_sixteen_bits = header.bit_depth == 16,
-                      .exif_orientation = read_orientation(reader)};
+                      .exif_orientation = header.exif_orientation};
 }
 
 }  // namespace tessera::intake

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/str_cat.h"
+#include "intake/exif.h"
 #include "intake/limits.h"
 
 namespace tessera::intake {
@@ -135,6 +136,9 @@ std::variant<PngHeader, Refusal> scan_png(std::span<const std::byte> bytes,
       has_header = true;
     }
     has_image_data = has_image_data || type == "IDAT";
+    if (type == "eXIf") {
+      header.exif_orientation = exif_orientation(data);
+    }
     if (const auto stream = compressed_part(type, data); !stream.empty()) {
       const int64_t inflated = inflated_bytes(stream, kMaxInflatedChunk);
       inflated_total += inflated;

@@ -17,6 +17,7 @@ struct PngHeader {
   int bit_depth = 0;    // 1, 2, 4, 8 or 16
   int colour_type = 0;  // 0 grey, 2 RGB, 3 palette, 4 grey + alpha, 6 RGBA
   bool is_interlaced = false;
+  int exif_orientation = 1;  // of its eXIf chunk
 };
 
 // `bytes` start with the PNG signature. Refuses: a header that contradicts itself (corrupt), a

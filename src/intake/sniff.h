@@ -14,7 +14,7 @@ enum class ContentKind {
   gif,
   bmp,
   tiff,
-  pnm,  // PBM, PGM and PPM, plain and binary
+  pnm,            // PBM, PGM and PPM, plain and binary
   other_picture,  // a picture format that has no decoder here
   no_picture,
 };

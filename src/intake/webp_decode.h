@@ -1,4 +1,5 @@
-// WebP to RGB: lossy, lossless, with alpha; of an animation the first frame on its canvas (libwebp).
+// WebP to RGB: lossy, lossless, with alpha; of an animation the first frame on its canvas
+// (libwebp).
 #pragma once
 
 #include <cstddef>

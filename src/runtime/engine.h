@@ -2,6 +2,7 @@
 // tests use this header alone.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,10 +10,20 @@
 #include <string_view>
 #include <vector>
 
-#include "image/resample.h"
+#include "image/policy.h"
+#include "intake/budget.h"
+#include "intake/fetch_rules.h"
 #include "runtime/request.h"
 
 namespace tessera {
+
+// Where the pictures of requests may come from, and how much of them.
+struct PictureAccess {
+  bool reads_files = true;   // paths of files; else only URLs and inline data
+  intake::FetchRules fetch;  // http(s) URLs: off unless enabled
+  intake::BudgetLimits budget = intake::kCommandLineBudget;
+  std::chrono::milliseconds deadline{120'000};  // from the first fetch to the last decoded row
+};
 
 struct EngineOptions {
   std::string model;        // folder of the checkpoint
@@ -22,9 +33,11 @@ struct EngineOptions {
   bool reference_index_slot = false;  // parity switches: docs/numerics.md
   bool samples_image_token = false;
   bool fp32_index_scores = false;
+  bool computes_all_rows = false;  // also rows of a prompt that no wanted output reads
   bool fp32_vision = false;  // no activation of the tower is rounded
   EncodingRevision encoding = EncodingRevision::ref;
-  image::PassOrder pass_order = image::PassOrder::pillow13;
+  image::Policy picture_policy = image::reference_policy();
+  PictureAccess pictures = {};
   // States kept between requests, the oldest goes first: a request that begins like an earlier one
   // goes on from there. 0: none. Ignored with reference_index_slot, where a state depends on how
   // its tokens came to be computed.

@@ -121,6 +121,32 @@ TEST_F(DemoEngine, PrefillInSmallStepsGivesTheSameAnswer) {
             ids_of(engine_->generate(ask("What does the image show?", "p001.png"))));
 }
 
+// Rows of a long prompt that nothing reads are left out; the answer's probabilities are the same.
+TEST_F(DemoEngine, LeavingOutRowsChangesNothing) {
+  EngineOptions options;
+  options.model = kDemo;
+  options.threads = 1;
+  options.step_rows = 100;
+  options.computes_all_rows = true;
+  const std::unique_ptr<Engine> full = Engine::open(options);
+  std::string text;
+  for (int i = 0; i < 200; ++i) {
+    text += i % 3 == 0 ? "red " : i % 3 == 1 ? "猫 " : "two ";
+  }
+  Request request = ask(text);
+  request.sampling.temperature = 0;
+  request.max_tokens = 12;
+  request.ignores_eos = true;
+  request.logprobs = 3;
+  const Result a = full->generate(request);
+  const Result b = engine_->generate(request);
+  EXPECT_LT(b.layer_rows, a.layer_rows);
+  ASSERT_EQ(ids_of(a), ids_of(b));
+  for (size_t i = 0; i < a.choices[0].logprobs.size(); ++i) {
+    EXPECT_EQ(a.choices[0].logprobs[i].token.logprob, b.choices[0].logprobs[i].token.logprob);
+  }
+}
+
 TEST_F(DemoEngine, MaxTokensAndIgnoredEndToken) {
   Request request = ask("What does the image show?", "p001.png");
   request.max_tokens = 2;

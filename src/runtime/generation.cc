@@ -68,9 +68,15 @@ Result Generation::run() {
   check_options(request_, OptionNames::api);
   check_ids(request_.scored_ids, "scored token");
   check_ids(request_.fed_ids, "recorded token");
-  prepare();
-  resume();
-  encode_pictures();
+  try {
+    prepare();
+    resume();
+    encode_pictures();
+  } catch (const Error&) {
+    if (!is_cancelled()) {  // else the work on a picture stopped as it was asked to
+      throw;
+    }
+  }
   if (!is_cancelled() && !request_.stops_after_vision) {
     place_embeddings();
     if (!request_.scored_ids.empty()) {
@@ -108,6 +114,12 @@ void Generation::prepare() {
   prompt_ = prepare_prompt(c_.prompt, request_, encode_prompt(c_.prompt, request_));
   const deepseek_v41::ExpandedPrompt& expanded = prompt_.expanded;
   result_.prompt_ids = prompt_.ids;
+  result_.notices = std::move(prompt_.notices);
+  for (const std::string& line : result_.notices) {
+    if (events_.on_notice) {
+      events_.on_notice(line);
+    }
+  }
   for (const deepseek_v41::ImageSpan& span : expanded.spans) {
     result_.span_tokens.push_back(span.length);
     result_.image_tokens += span.length;
@@ -229,7 +241,17 @@ void Generation::step(int64_t rows, int64_t logit_rows) {
   deepseek_v41::add_run(plan, state_, std::span(rows_.ids).subspan(first, count),
                         std::span(rows_.types).subspan(first, count),
                         std::span(rows_.embeddings).subspan(first, count));
-  deepseek_v41::plan_all_rows(plan, config_);
+  if (request_.sink != nullptr || !request_.calls.empty() || c_.prompt.options.computes_all_rows) {
+    deepseek_v41::plan_all_rows(plan, config_);
+  } else {
+    // Behind the last kv source only the rows that the end of the prompt can see. The state is
+    // complete there and one token before, nowhere else inside the prompt.
+    const deepseek_v41::RowEnd end = {
+        .position = std::max(result_.prompt_tokens, state_.position + rows),
+        .tail = std::max<int64_t>(logit_rows, 1)};
+    deepseek_v41::plan_needed_rows(plan, config_, {&end, 1});
+  }
+  result_.layer_rows += deepseek_v41::layer_rows(plan);
   for (int64_t row = rows - logit_rows; row < rows; ++row) {
     plan.logit_rows.push_back(static_cast<int32_t>(row));
   }

@@ -16,7 +16,7 @@ namespace tessera {
 struct PlacedPicture {
   int64_t start = 0;
   int64_t length = 0;
-  std::string digest;  // SHA-256 of its patches and grid
+  std::string content_key;  // intake/content_key.h
 
   bool operator==(const PlacedPicture&) const = default;
 };

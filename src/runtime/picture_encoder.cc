@@ -1,10 +1,10 @@
 #include "runtime/picture_encoder.h"
 
-#include <filesystem>
-
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "intake/content_key.h"
 #include "intake/decode.h"
+#include "intake/notices.h"
 #include "models/deepseek_v41/vision.h"
 
 namespace tessera {
@@ -67,24 +67,29 @@ void check_picture_limits(const deepseek_v41::VisionConfig& config) {
   deepseek_v41::validate(limits_of(config));
 }
 
-PreparedPicture prepare_picture(const ImageSource& source, const std::string& root,
-                                const deepseek_v41::Config& config, image::PassOrder order) {
-  if (source.kind != ImageSource::Kind::url || source.value.rfind("http", 0) == 0 ||
-      source.value.rfind("data:", 0) == 0) {
-    throw Error(ErrorCode::unsupported,
-                "pictures are read from files here; URLs and inline data are not supported yet");
+PreparedPicture prepare_picture(PictureLoader& loader, size_t i, const ImageSource& source,
+                                const deepseek_v41::Config& config, const image::Policy& policy,
+                                std::vector<std::string>& notices) {
+  const std::string name = loader.name(i);
+  std::vector<std::byte> bytes = loader.load(i);
+  const intake::DecodedImage decoded =
+      intake::decode_image(bytes, name, loader.decode_options(policy));
+  bytes = {};
+  loader.decoded(decoded.rgb);
+  for (std::string& line : intake::notices(decoded, name, policy)) {
+    notices.push_back(std::move(line));
   }
-  std::filesystem::path path = source.value;
-  if (path.is_relative() && !root.empty()) {
-    path = std::filesystem::path(root) / path;
-  }
-  const std::vector<std::byte> bytes = intake::read_image_file(path.string());
-  const intake::DecodedImage decoded = intake::decode_image(bytes, path.string());
   try {
-    return {path.string(),
-            deepseek_v41::prepare_image(decoded.rgb, limits_of(config.vision), order)};
+    PreparedPicture picture;
+    picture.image =
+        deepseek_v41::prepare_image(decoded.rgb, limits_of(config.vision),
+                                    {.policy = policy, .is_low_detail = source.detail == "low"});
+    const deepseek_v41::Grid& grid = picture.image.plan.canvas.tokens;
+    picture.content_key =
+        intake::content_key(policy.name, grid.rows, grid.columns, picture.image.canvas);
+    return picture;
   } catch (const Error& error) {
-    throw Error(error.code(), str_cat(path.string(), ": ", error.what()));
+    throw Error(error.code(), str_cat(name, ": ", error.what()));
   }
 }
 

@@ -4,18 +4,20 @@
 #include <string>
 #include <vector>
 
+#include "image/policy.h"
 #include "models/deepseek_v41/image_plan.h"
 #include "models/deepseek_v41/model.h"
 #include "models/deepseek_v41/vision.h"
 #include "runtime/engine.h"
+#include "runtime/picture_loader.h"
 #include "tensor/exec_context.h"
 
 namespace tessera {
 
 // A decoded picture, planned and cut into patches.
 struct PreparedPicture {
-  std::string name;
   deepseek_v41::PreparedImage image;
+  std::string content_key;  // intake/content_key.h
 };
 
 struct EncodedPicture {
@@ -26,10 +28,11 @@ struct EncodedPicture {
 // Throws Error{bad_file} when no picture can fit the model's own limits.
 void check_picture_limits(const deepseek_v41::VisionConfig& config);
 
-// Opens, decodes and plans. `name` is the place in the request. Throws Error{bad_request} or
-// {bad_file}.
-PreparedPicture prepare_picture(const ImageSource& source, const std::string& root,
-                                const deepseek_v41::Config& config, image::PassOrder order);
+// Decodes and plans picture `i` of a loader by the rules of `policy` and the source's own `detail`.
+// Adds what a user should know to `notices`. Throws Error{bad_request} or {bad_file}.
+PreparedPicture prepare_picture(PictureLoader& loader, size_t i, const ImageSource& source,
+                                const deepseek_v41::Config& config, const image::Policy& policy,
+                                std::vector<std::string>& notices);
 
 // Runs the tower on one picture; `index` numbers it in traces. `buffers` is made or enlarged when
 // needed (the fp32 tower, a diagnosis, takes its own). on_tile(done, total) after each tile;

@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
-#include "io/sha256.h"
 
 namespace tessera {
 namespace {
@@ -39,16 +38,6 @@ deepseek_v41::Prompt encode(const deepseek_v41::PromptEncoder& encoder,
                         request.context);
 }
 
-std::string digest_of(const deepseek_v41::PreparedImage& image) {
-  io::Sha256 hash;
-  const deepseek_v41::Grid grid = image.plan.canvas.tokens;
-  hash.update(std::as_bytes(std::span(&grid.rows, 1)));
-  hash.update(std::as_bytes(std::span(&grid.columns, 1)));
-  const TensorView patches = image.patches.view();
-  hash.update({patches.data, static_cast<size_t>(patches.bytes())});
-  return hash.hex();
-}
-
 }  // namespace
 
 bool is_thinking(const PromptContext& context, const Request& request) {
@@ -70,9 +59,11 @@ PreparedPrompt prepare_prompt(const PromptContext& context, const Request& reque
   if (!has_vision || prompt.images.empty()) {  // says so before any picture is opened
     deepseek_v41::expand_images(prompt.ids, image_token, grids, has_vision);
   }
+  PictureLoader loader(prompt.images, request.image_root, context.options.pictures, request.cancel);
+  loader.fetch_all();
   for (size_t i = 0; i < prompt.images.size(); ++i) {
-    prepared.pictures.push_back(
-        prepare_picture(prompt.images[i], request.image_root, config, context.options.pass_order));
+    prepared.pictures.push_back(prepare_picture(loader, i, prompt.images[i], config,
+                                                context.options.picture_policy, prepared.notices));
     grids[i] = prepared.pictures.back().image.plan.canvas.tokens;
   }
   prepared.expanded = deepseek_v41::expand_images(prompt.ids, image_token, grids, has_vision);
@@ -108,7 +99,7 @@ std::vector<PlacedPicture> placed_pictures(const PreparedPrompt& prompt) {
   std::vector<PlacedPicture> placed;
   for (size_t i = 0; i < prompt.pictures.size(); ++i) {
     const deepseek_v41::ImageSpan& span = prompt.expanded.spans[i];
-    placed.push_back({span.start, span.length, digest_of(prompt.pictures[i].image)});
+    placed.push_back({span.start, span.length, prompt.pictures[i].content_key});
   }
   return placed;
 }

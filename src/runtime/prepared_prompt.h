@@ -23,6 +23,7 @@ struct PreparedPrompt {
   deepseek_v41::ExpandedPrompt expanded;
   std::vector<int32_t> ids;               // before image spans
   std::vector<PreparedPicture> pictures;  // in the order of their spans
+  std::vector<std::string> notices;       // about the pictures
   deepseek_v41::CompletionOptions::Start answer_start;
 };
 

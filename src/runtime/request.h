@@ -115,7 +115,9 @@ struct Result {
   int64_t cached_tokens = 0;            // of these, taken from a kept state
   int64_t image_tokens = 0;             // sum of the spans
   std::vector<int64_t> span_tokens;     // per image, delimiters included
+  std::vector<std::string> notices;     // what a user should know about the pictures, a line each
   std::vector<double> scored_logprobs;  // of Request::scored_ids
+  int64_t layer_rows = 0;               // rows that left layers, in all steps
   std::vector<CallPlan> calls;          // forward calls made for the prompt and the first choice
   std::vector<int32_t> call_tokens;     // the token chosen after each
   bool is_cancelled = false;
@@ -132,6 +134,7 @@ struct Result {
 struct Events {
   std::function<void(int64_t choice, const AnswerDelta& delta)> on_delta;
   std::function<void(std::string_view stage, int64_t done, int64_t total)> on_progress;
+  std::function<void(std::string_view line)> on_notice;  // Result::notices, before the work begins
 };
 
 // How a request is encoded.

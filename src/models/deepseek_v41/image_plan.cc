@@ -10,11 +10,16 @@
 #include "base/str_cat.h"
 #include "image/geometry.h"
 #include "image/patchify.h"
+#include "image/resample.h"
+#include "image/resample_opencv.h"
 
 namespace tessera::deepseek_v41 {
 namespace {
 
 constexpr image::Rgb kPadding{127, 127, 127};
+constexpr int64_t kLowDetailSide = 512;
+constexpr int64_t kWebpSide = 16383;  // no file of the recipe's last step can be larger
+constexpr int kMostRounds = 40;       // of a repeated plan; 9 is the most any size was seen to take
 
 // Python numbers of the reference: a width is an int, or a float once max_wh_ratio cut it. Both fit
 // a double exactly.
@@ -70,6 +75,51 @@ std::string size_text(image::Size size) { return str_cat(size.width, " x ", size
                       " rounds to 0 and the model would see only grey; crop it until the long side "
                       "is less than ",
                       2 * long_side, " times the short side"));
+}
+
+// `side` times to / from, rounded, at least 1.
+int64_t scaled_side(int64_t side, int64_t to, int64_t from) {
+  return std::max<int64_t>(
+      1, image::round_half_even(static_cast<double>(side * to) / static_cast<double>(from)));
+}
+
+image::Size low_detail_size(image::Size size) {
+  const int64_t longer = std::max(size.width, size.height);
+  if (longer <= kLowDetailSide) {
+    return size;
+  }
+  return {.width = scaled_side(size.width, kLowDetailSide, longer),
+          .height = scaled_side(size.height, kLowDetailSide, longer)};
+}
+
+// The largest canvas that a WebP file can hold, with about this aspect ratio.
+image::Size webp_size(image::Size canvas, const ImageLimits& c) {
+  const int64_t longer = kWebpSide / c.patch * c.patch;
+  const auto shorter = [&](int64_t side, int64_t from) {
+    return ceil_to_patch(static_cast<double>(scaled_side(side, longer, from)), c);
+  };
+  return canvas.width >= canvas.height
+             ? image::Size{.width = longer, .height = shorter(canvas.height, canvas.width)}
+             : image::Size{.width = shorter(canvas.width, canvas.height), .height = longer};
+}
+
+// Plans the canvas of a canvas until it stays the same and fits a WebP file.
+CanvasPlan plan_repeatedly(image::Size source, const ImageLimits& limits) {
+  image::Size size = source;
+  for (int round = 0; round < kMostRounds; ++round) {
+    const CanvasPlan plan = plan_canvas(size, limits);
+    if (plan.size != size) {
+      size = plan.size;
+    } else if (std::max(size.width, size.height) > kWebpSide) {
+      size = webp_size(size, limits);
+    } else {
+      return plan;
+    }
+  }
+  throw Error(ErrorCode::bad_request,
+              str_cat("a picture of ", size_text(source),
+                      " pixels: its repeated plan found no end in ", kMostRounds, " rounds, last ",
+                      size_text(size), "; crop the picture closer to a square"));
 }
 
 }  // namespace
@@ -129,15 +179,26 @@ CanvasPlan plan_canvas(image::Size source, const ImageLimits& limits) {
   return plan;
 }
 
-ImagePlan plan_image(image::Size source, const ImageLimits& limits) {
-  ImagePlan plan{.source = source, .canvas = plan_canvas(source, limits), .content = {}};
+ImagePlan plan_image(image::Size source, const ImageLimits& limits, const PrepareOptions& options) {
+  image::check_size(source);
+  const bool is_repeated = options.policy.plan == image::PlanRule::repeated;
+  ImagePlan plan{.source = source, .shrunk = source, .canvas = {}, .content = {}};
+  if (is_repeated && options.is_low_detail) {
+    plan.shrunk = low_detail_size(source);
+  }
+  plan.canvas =
+      is_repeated ? plan_repeatedly(plan.shrunk, limits) : plan_canvas(plan.shrunk, limits);
   const image::Size canvas = plan.canvas.size;
-  if (limits.max_wh_ratio && static_cast<double>(source.width) >=
-                                 *limits.max_wh_ratio * static_cast<double>(source.height)) {
+  if (limits.max_wh_ratio && static_cast<double>(plan.shrunk.width) >=
+                                 *limits.max_wh_ratio * static_cast<double>(plan.shrunk.height)) {
     plan.content = {.x = 0, .y = 0, .width = canvas.width, .height = canvas.height};
     return plan;
   }
-  plan.content = image::centred_box(image::contain_size(source, canvas), canvas);
+  image::Size content = image::contain_size(plan.shrunk, canvas);
+  if (is_repeated) {
+    content = {std::max<int64_t>(content.width, 1), std::max<int64_t>(content.height, 1)};
+  }
+  plan.content = image::centred_box(content, canvas);
   if (plan.content.width < 1 || plan.content.height < 1) {
     refuse_vanished_content(plan);
   }
@@ -145,11 +206,16 @@ ImagePlan plan_image(image::Size source, const ImageLimits& limits) {
 }
 
 PreparedImage prepare_image(const image::Image& source, const ImageLimits& limits,
-                            image::PassOrder order) {
-  PreparedImage out{.plan = plan_image(source.size(), limits), .canvas = {}, .patches = {}};
+                            const PrepareOptions& options) {
+  PreparedImage out{
+      .plan = plan_image(source.size(), limits, options), .canvas = {}, .patches = {}};
   const image::Box& content = out.plan.content;
-  image::Image resized =
-      image::resize(source, {content.width, content.height}, image::Filter::bicubic, order);
+  image::Image shrunk;
+  if (out.plan.shrunk != source.size()) {
+    shrunk = image::shrink_opencv_area(source, out.plan.shrunk);
+  }
+  image::Image resized = image::resample(out.plan.shrunk == source.size() ? source : shrunk,
+                                         {content.width, content.height}, options.policy.resampler);
   if (resized.size() == out.plan.canvas.size) {
     out.canvas = std::move(resized);
   } else {

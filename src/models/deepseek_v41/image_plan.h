@@ -1,13 +1,14 @@
 // From a picture to the tower's input: canvas size, place of the content, patch and token grids,
-// patch rows. DeepSeek-V4.1 specification sections 2.2 to 2.5; reference implementation:
-// inference/image_processor.py, plan_image_grid and the padding after it.
+// patch rows. DeepSeek-V4.1 specification sections 2.2 to 2.5 and, for policies with
+// PlanRule::repeated, 2.7; reference implementation: inference/image_processor.py, plan_image_grid
+// and the padding after it.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
 #include "image/image.h"
-#include "image/resample.h"
+#include "image/policy.h"
 #include "tensor/tensor.h"
 
 namespace tessera::deepseek_v41 {
@@ -37,8 +38,15 @@ struct CanvasPlan {
   int64_t span_tokens = 0;  // START + rows * (columns + NEW_LINE) + END
 };
 
+// How a picture is to be prepared: by whose rules, and how much of it the request wants.
+struct PrepareOptions {
+  image::Policy policy = image::reference_policy();
+  bool is_low_detail = false;  // `detail: low`; counts with PlanRule::repeated only
+};
+
 struct ImagePlan {
   image::Size source;
+  image::Size shrunk;  // by `detail: low`, before anything else; else the source
   CanvasPlan canvas;
   image::Box content;  // the resized picture inside the canvas
 };
@@ -54,13 +62,16 @@ void validate(const ImageLimits& limits);
 
 // Pure functions of size and valid limits, in IEEE double and in the reference's order of
 // operations. Throw Error{bad_request} for a size outside 1 to image::kMaxSide, when the limits
-// leave no grid and, plan_image() only, when a side of the content rounds to 0 pixels (extreme
-// aspect ratios: the model would see nothing but grey).
+// leave no grid and, plan_image() with PlanRule::once only, when a side of the content rounds to 0
+// pixels (extreme aspect ratios: the model would see nothing but grey). plan_canvas() is one round
+// of PlanRule::repeated.
 CanvasPlan plan_canvas(image::Size source, const ImageLimits& limits);
-ImagePlan plan_image(image::Size source, const ImageLimits& limits);
+ImagePlan plan_image(image::Size source, const ImageLimits& limits,
+                     const PrepareOptions& options = {});
 
-// Plans, resizes (bicubic), pads and cuts into patches.
+// Plans, shrinks for `detail: low`, resizes with the policy's resampler, pads and cuts into
+// patches. The recipe's last step, a lossy WebP file, is left out.
 PreparedImage prepare_image(const image::Image& source, const ImageLimits& limits,
-                            image::PassOrder order = image::PassOrder::pillow13);
+                            const PrepareOptions& options = {});
 
 }  // namespace tessera::deepseek_v41

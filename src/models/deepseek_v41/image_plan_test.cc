@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "io/sha256.h"
@@ -20,36 +23,83 @@ using image::Size;
 const ImageLimits kRelease;
 const ImageLimits kDemo{.max_tokens = 128, .min_pixels = 28224};
 
+std::vector<int64_t> pair(int64_t a, int64_t b) { return {a, b}; }
+
+void expect_canvas(const CanvasPlan& canvas, const io::Json& row, const std::string& what) {
+  EXPECT_EQ(pair(canvas.size.width, canvas.size.height), test::integers_of(row, "canvas")) << what;
+  EXPECT_EQ(pair(canvas.patches.rows, canvas.patches.columns), test::integers_of(row, "vit"))
+      << what;
+  EXPECT_EQ(pair(canvas.tokens.rows, canvas.tokens.columns), test::integers_of(row, "llm")) << what;
+  EXPECT_EQ(canvas.span_tokens, test::integer_of(row, "image_tokens")) << what;
+}
+
 TEST(ImagePlan, EqualsEveryGoldenRow) {
-  int planned = 0;
+  std::map<std::string, int> planned;
   int refused = 0;
   for (const io::Json& row : test::read_json_lines(test::golden_path("image/plan.jsonl"))) {
     const Size source{test::integer_of(row, "w"), test::integer_of(row, "h")};
     const std::string limits_name = test::text_of(row, "limits");
+    const std::string policy = test::text_of(row, "policy");
+    const std::string detail = test::text_of(row, "detail");
     const ImageLimits& limits = limits_name == "demo" ? kDemo : kRelease;
-    const std::string what = str_cat(source.width, " x ", source.height, " ", limits_name);
-    const CanvasPlan canvas = plan_canvas(source, limits);
-    using Pair = std::vector<int64_t>;
-    EXPECT_EQ((Pair{canvas.size.width, canvas.size.height}), test::integers_of(row, "canvas"))
-        << what;
-    EXPECT_EQ((Pair{canvas.patches.rows, canvas.patches.columns}), test::integers_of(row, "vit"))
-        << what;
-    EXPECT_EQ((Pair{canvas.tokens.rows, canvas.tokens.columns}), test::integers_of(row, "llm"))
-        << what;
-    EXPECT_EQ(canvas.span_tokens, test::integer_of(row, "image_tokens")) << what;
+    const PrepareOptions options{.policy = image::find_policy(policy),
+                                 .is_low_detail = detail == "low"};
+    const std::string what =
+        str_cat(source.width, " x ", source.height, " ", limits_name, " ", policy, " ", detail);
     if (row.find("error") != nullptr) {
-      EXPECT_THROW(plan_image(source, limits), Error) << what;
+      expect_canvas(plan_canvas(source, limits), row, what);
+      EXPECT_THROW(plan_image(source, limits, options), Error) << what;
       ++refused;
       continue;
     }
-    const ImagePlan plan = plan_image(source, limits);
-    EXPECT_EQ((Pair{plan.content.width, plan.content.height}), test::integers_of(row, "resized"))
+    const ImagePlan plan = plan_image(source, limits, options);
+    expect_canvas(plan.canvas, row, what);
+    EXPECT_EQ(pair(plan.content.width, plan.content.height), test::integers_of(row, "resized"))
         << what;
-    EXPECT_EQ((Pair{plan.content.x, plan.content.y}), test::integers_of(row, "offset")) << what;
-    ++planned;
+    EXPECT_EQ(pair(plan.content.x, plan.content.y), test::integers_of(row, "offset")) << what;
+    if (policy == "recipe") {
+      EXPECT_EQ(pair(plan.shrunk.width, plan.shrunk.height), test::integers_of(row, "shrunk"))
+          << what;
+    } else {
+      EXPECT_EQ(plan.shrunk, source) << what;
+    }
+    ++planned[policy + detail];
   }
-  EXPECT_EQ(planned, 821);
+  EXPECT_EQ(planned, (std::map<std::string, int>{
+                         {"reference", 821}, {"recipehigh", 832}, {"recipelow", 594}}));
   EXPECT_EQ(refused, 11);
+}
+
+// Specification section 2.7: a plan is planned again, and low detail is the recipe's alone.
+TEST(ImagePlan, RepeatedPlans) {
+  const image::Policy& recipe = image::find_policy("recipe");
+  EXPECT_EQ(plan_canvas({533, 9}, kRelease).size, (Size{4186, 70}));
+  EXPECT_EQ(plan_image({533, 9}, kRelease, {.policy = recipe}).canvas.size, (Size{4228, 70}));
+  EXPECT_EQ(plan_image({1, 100000}, kRelease, {.policy = recipe}).content.width, 1);
+  for (const Size size : {Size{43000, 1}, Size{1, 43000}, Size{20000, 10}, Size{10, 20000}}) {
+    const Size canvas = plan_image(size, kRelease, {.policy = recipe}).canvas.size;
+    EXPECT_LE(std::max(canvas.width, canvas.height), 16383);
+  }
+  for (const image::Policy& policy : image::policies()) {
+    const Size shrunk =
+        plan_image({4000, 3000}, kRelease, {.policy = policy, .is_low_detail = true}).shrunk;
+    EXPECT_EQ(shrunk, policy.name == "recipe" ? (Size{512, 384}) : (Size{4000, 3000}))
+        << policy.name;
+  }
+}
+
+// Limits of no published model: a plan that never settles is refused, not repeated for ever.
+TEST(ImagePlan, RepeatedPlansEnd) {
+  const PrepareOptions recipe{.policy = image::find_policy("recipe")};
+  const ImageLimits endless{
+      .patch = 1, .downsample = 1, .max_tokens = 262144, .min_pixels = int64_t{1} << 30};
+  try {
+    plan_image({1, 20000}, endless, recipe);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::bad_request);
+    EXPECT_NE(std::string(error.what()).find("found no end"), std::string::npos) << error.what();
+  }
 }
 
 // Specification section 2.6, and the sizes of section 13 that tell wrong arithmetic apart.
@@ -117,6 +167,21 @@ TEST(ImagePlan, SaysWhyAVanishedSideIsRefused) {
   EXPECT_THROW(plan_image({5, -1}, kRelease), Error);
 }
 
+// A plan within its limits, or a refusal.
+void expect_within_budget(Size source, const ImageLimits& limits, const image::Policy& policy) {
+  try {
+    const ImagePlan plan = plan_image(source, limits, {.policy = policy});
+    ASSERT_LE(plan.canvas.span_tokens, limits.max_tokens);
+    ASSERT_EQ(plan.canvas.size.width, plan.canvas.patches.columns * limits.patch);
+    ASSERT_GE(plan.content.x, 0);
+    ASSERT_GE(plan.content.y, 0);
+    ASSERT_LE(plan.content.x + plan.content.width, plan.canvas.size.width);
+    ASSERT_LE(plan.content.y + plan.content.height, plan.canvas.size.height);
+  } catch (const Error& error) {
+    ASSERT_EQ(error.code(), ErrorCode::bad_request);
+  }
+}
+
 // Budget and grid hold for every shape and for limits no published model has.
 TEST(ImagePlan, NeverExceedsTheBudget) {
   const ImageLimits odd[] = {
@@ -129,17 +194,8 @@ TEST(ImagePlan, NeverExceedsTheBudget) {
   for (const ImageLimits& limits : odd) {
     for (int64_t width = 1; width < 70000; width += 1 + width / 3) {
       for (int64_t height = 1; height < 70000; height += 1 + height / 3) {
-        try {
-          const ImagePlan plan = plan_image({width, height}, limits);
-          ASSERT_LE(plan.canvas.span_tokens, limits.max_tokens);
-          ASSERT_EQ(plan.canvas.size.width, plan.canvas.patches.columns * limits.patch);
-          ASSERT_GE(plan.content.x, 0);
-          ASSERT_GE(plan.content.y, 0);
-          ASSERT_LE(plan.content.x + plan.content.width, plan.canvas.size.width);
-          ASSERT_LE(plan.content.y + plan.content.height, plan.canvas.size.height);
-        } catch (const Error& error) {
-          ASSERT_EQ(error.code(), ErrorCode::bad_request);
-        }
+        expect_within_budget({width, height}, limits, image::reference_policy());
+        expect_within_budget({width, height}, limits, image::find_policy("recipe"));
       }
     }
   }

@@ -74,6 +74,14 @@ void plan_needed_rows(StepPlan& plan, const Config& config, std::span<const RowE
   }
 }
 
+int64_t layer_rows(const StepPlan& plan) {
+  int64_t rows = 0;
+  for (const LayerRows& layer : plan.layers) {
+    rows += layer.out->size();
+  }
+  return rows;
+}
+
 StepBuffers::StepBuffers(const Config& config, int64_t most_rows, int64_t most_logit_rows)
     : max_rows(most_rows),
       max_logit_rows(most_logit_rows),

@@ -70,6 +70,9 @@ struct RowEnd {
 };
 void plan_needed_rows(StepPlan& plan, const Config& config, std::span<const RowEnd> ends);
 
+// Rows that leave the layers of a planned step, summed over the layers.
+int64_t layer_rows(const StepPlan& plan);
+
 // Fresh rows of a step, until commit takes them over. Sized once for a maximum number of rows.
 struct StepBuffers {
   StepBuffers(const Config& config, int64_t max_rows, int64_t max_logit_rows);
