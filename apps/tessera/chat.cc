@@ -24,6 +24,7 @@ using io::Json;
 
 // Two states per turn: before the answer's first tag and behind the answer.
 constexpr int64_t kKeptStates = 8;
+constexpr int64_t kPictureCacheBytes = int64_t{64} << 20;
 
 constexpr const char* kHelp =
     "/image FILE    show a picture with the next message; may be repeated\n"
@@ -231,6 +232,7 @@ int run(const Arguments& a) {
   set_answer_options(a.request, probe);
   EngineOptions options = engine_options(a.model);
   options.kept_states = kKeptStates;
+  options.picture_cache_bytes = kPictureCacheBytes;
   ProgressBar bar(a.model.is_quiet);
   Events events;
   events.on_progress = [&](std::string_view stage, int64_t done, int64_t total) {

@@ -48,6 +48,7 @@ struct Engine::State {
         context(choose_context(o, model->network.config)),
         pools(model->network.config, context + kForkedTokens),
         kept(o.reference_index_slot ? 0 : o.kept_states),
+        picture_cache(o.picture_cache_bytes),
         encoder(model->tokenizer, static_cast<int32_t>(model->network.config.image_token)) {}
 
   EngineOptions options;
@@ -58,6 +59,7 @@ struct Engine::State {
   int64_t context;
   deepseek_v41::CachePools pools;
   KeptStates kept;
+  PictureCache picture_cache;
   deepseek_v41::PromptEncoder encoder;
   EngineBuffers buffers;
   GenerationDefaults defaults;
@@ -177,6 +179,7 @@ Result Engine::generate(const Request& request, const Events& events) {
                          .ctx = s.ctx,
                          .pools = s.pools,
                          .kept = s.kept,
+                         .picture_cache = s.picture_cache,
                          .buffers = s.buffers},
                         request, events);
   return generation.run();

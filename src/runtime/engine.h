@@ -34,10 +34,11 @@ struct EngineOptions {
   bool samples_image_token = false;
   bool fp32_index_scores = false;
   bool computes_all_rows = false;  // also rows of a prompt that no wanted output reads
-  bool fp32_vision = false;  // no activation of the tower is rounded
+  bool fp32_vision = false;        // no activation of the tower is rounded
   EncodingRevision encoding = EncodingRevision::ref;
   image::Policy picture_policy = image::reference_policy();
   PictureAccess pictures = {};
+  int64_t picture_cache_bytes = 0;  // encoded pictures kept for later requests; 0: none
   // States kept between requests, the oldest goes first: a request that begins like an earlier one
   // goes on from there. 0: none. Ignored with reference_index_slot, where a state depends on how
   // its tokens came to be computed.

@@ -121,6 +121,28 @@ TEST_F(DemoEngine, PrefillInSmallStepsGivesTheSameAnswer) {
             ids_of(engine_->generate(ask("What does the image show?", "p001.png"))));
 }
 
+// The second request finds the picture encoded, whatever its file is called, and answers the same.
+TEST_F(DemoEngine, APictureIsEncodedOnce) {
+  EngineOptions options;
+  options.model = kDemo;
+  options.threads = 1;
+  options.picture_cache_bytes = 1 << 20;
+  const std::unique_ptr<Engine> engine = Engine::open(options);
+  Request request = ask("What does the image show?", "p001.png");
+  request.sampling.temperature = 0;
+  request.logprobs = 2;
+  const Result first = engine->generate(request);
+  EXPECT_EQ(first.cached_pictures, 0);
+  request.messages[0].content[0].image.value = kDemo + "/eval/../eval/images/p001.png";
+  const Result second = engine->generate(request);
+  EXPECT_EQ(second.cached_pictures, 1);
+  EXPECT_EQ(ids_of(second), ids_of(first));
+  EXPECT_EQ(second.choices[0].logprobs[0].token.logprob,
+            first.choices[0].logprobs[0].token.logprob);
+  const Result other = engine->generate(ask("What does the image show?", "p002.png"));
+  EXPECT_EQ(other.cached_pictures, 0);
+}
+
 // Rows of a long prompt that nothing reads are left out; the answer's probabilities are the same.
 TEST_F(DemoEngine, LeavingOutRowsChangesNothing) {
   EngineOptions options;

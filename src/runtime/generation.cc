@@ -161,27 +161,43 @@ void Generation::resume() {
 // The pictures of which any position is still to be computed.
 void Generation::encode_pictures() {
   const Clock::time_point start = Clock::now();
-  const int64_t count = static_cast<int64_t>(prompt_.pictures.size());
   pictures_.resize(prompt_.pictures.size());
-  for (size_t i = 0; i < prompt_.pictures.size(); ++i) {
+  for (size_t i = 0; i < prompt_.pictures.size() && !is_cancelled(); ++i) {
     const deepseek_v41::ImageSpan& span = prompt_.expanded.spans[i];
-    if (span.start + span.length <= state_.position) {
-      continue;
+    if (span.start + span.length > state_.position) {
+      pictures_[i] = encode(i);
+      prompt_.pictures[i].image = {};  // pixels and patches are not needed any more
     }
-    const auto on_tile = [&](int64_t done, int64_t total) {
-      if (events_.on_progress) {
-        events_.on_progress("picture", static_cast<int64_t>(i) * total + done, count * total);
-      }
-      return !is_cancelled();
-    };
-    if (!encode_picture(c_.ctx, c_.prompt.model, c_.buffers.vision, prompt_.pictures[i],
-                        static_cast<int64_t>(i), c_.prompt.options.fp32_vision, on_tile,
-                        pictures_[i])) {
-      return;
-    }
-    prompt_.pictures[i].image = {};  // pixels and patches are not needed any more
   }
   result_.image_ms = ms_since(start);
+}
+
+// nullptr when the request was cancelled meanwhile.
+std::shared_ptr<const EncodedPicture> Generation::encode(size_t i) {
+  const std::string& key = prompt_.pictures[i].content_key;
+  const bool uses_cache = c_.picture_cache.is_on() && request_.sink == nullptr;
+  if (uses_cache) {
+    if (std::shared_ptr<const EncodedPicture> known = c_.picture_cache.find(key)) {
+      ++result_.cached_pictures;
+      return known;
+    }
+  }
+  const int64_t count = static_cast<int64_t>(prompt_.pictures.size());
+  const auto on_tile = [&](int64_t done, int64_t total) {
+    if (events_.on_progress) {
+      events_.on_progress("picture", static_cast<int64_t>(i) * total + done, count * total);
+    }
+    return !is_cancelled();
+  };
+  auto encoded = std::make_shared<EncodedPicture>();
+  if (!encode_picture(c_.ctx, c_.prompt.model, c_.buffers.vision, prompt_.pictures[i],
+                      static_cast<int64_t>(i), c_.prompt.options.fp32_vision, on_tile, *encoded)) {
+    return nullptr;
+  }
+  if (uses_cache) {
+    c_.picture_cache.keep(key, encoded);
+  }
+  return encoded;
 }
 
 // Rows that stand for the embedding of the span positions: learned delimiters and aligner rows.
@@ -194,7 +210,7 @@ void Generation::place_embeddings() {
     if (span.start + span.length <= state_.position) {
       continue;
     }
-    const std::byte* rows = pictures_[i].rows.view().data;
+    const std::byte* rows = pictures_[i]->rows.view().data;
     for (int64_t p = span.start; p < span.start + span.length; ++p) {
       const size_t at = static_cast<size_t>(p);
       switch (rows_.types[at]) {

@@ -7,6 +7,7 @@
 #include "models/deepseek_v41/forward.h"
 #include "models/deepseek_v41/vision.h"
 #include "runtime/answer_writer.h"
+#include "runtime/picture_cache.h"
 #include "runtime/prepared_prompt.h"
 
 namespace tessera {
@@ -24,6 +25,7 @@ struct GenerationContext {
   ExecContext& ctx;
   deepseek_v41::CachePools& pools;
   KeptStates& kept;
+  PictureCache& picture_cache;
   EngineBuffers& buffers;
 };
 
@@ -47,6 +49,7 @@ class Generation {
   void prepare();
   void resume();
   void encode_pictures();
+  std::shared_ptr<const EncodedPicture> encode(size_t i);
   void place_embeddings();
   void prefill();
   void answer(int64_t index);
@@ -71,7 +74,7 @@ class Generation {
   Result result_;
   PreparedPrompt prompt_;
   std::vector<PlacedPicture> placed_;  // with kept states only
-  std::vector<EncodedPicture> pictures_;
+  std::vector<std::shared_ptr<const EncodedPicture>> pictures_;
   Rows rows_;
   deepseek_v41::SequenceState state_;
   SamplingOptions sampling_;

@@ -114,6 +114,7 @@ struct Result {
   int64_t prompt_tokens = 0;            // expanded
   int64_t cached_tokens = 0;            // of these, taken from a kept state
   int64_t image_tokens = 0;             // sum of the spans
+  int64_t cached_pictures = 0;          // encoded by an earlier request
   std::vector<int64_t> span_tokens;     // per image, delimiters included
   std::vector<std::string> notices;     // what a user should know about the pictures, a line each
   std::vector<double> scored_logprobs;  // of Request::scored_ids

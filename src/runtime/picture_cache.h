@@ -1,0 +1,46 @@
+// Encoded pictures of earlier requests: the same pixels are encoded once. Internal to the runtime.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "runtime/picture_encoder.h"
+
+namespace tessera {
+
+// Least recently used pictures go first. A picture that somebody still holds lives on after it has
+// gone from here, and is not counted then. Safe from any thread.
+class PictureCache {
+ public:
+  // Keeps pictures of at most `max_bytes` together; 0: none.
+  explicit PictureCache(int64_t max_bytes) : max_bytes_(max_bytes) {}
+
+  bool is_on() const { return max_bytes_ > 0; }
+
+  // `key`: intake/content_key.h. nullptr if it is not here.
+  std::shared_ptr<const EncodedPicture> find(const std::string& key);
+
+  // Does nothing with a picture larger than the whole cache.
+  void keep(const std::string& key, std::shared_ptr<const EncodedPicture> picture);
+
+  int64_t bytes() const;
+  int64_t pictures() const;
+
+ private:
+  struct Entry {
+    std::string key;
+    std::shared_ptr<const EncodedPicture> picture;
+  };
+
+  mutable std::mutex mutex_;
+  int64_t max_bytes_;
+  int64_t bytes_ = 0;
+  std::list<Entry> entries_;  // latest use first
+  std::map<std::string, std::list<Entry>::iterator> by_key_;
+};
+
+}  // namespace tessera
