@@ -4,15 +4,18 @@
 
 #include "fuzz/target.h"
 #include "intake/decode.h"
+#include "intake/sniff.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   tessera::intake::DecodeLimits limits;
   limits.max_pixels = int64_t{1} << 18;  // keeps one input in milliseconds
   limits.max_decoder_bytes = int64_t{1} << 25;
-  const auto decoded = tessera::fuzz::parse_or_refuse([&] {
-    return tessera::intake::decode_image(std::as_bytes(std::span(data, size)), "input",
-                                         {.limits = limits});
-  });
+  const auto bytes = std::as_bytes(std::span(data, size));
+  if (tessera::intake::sniff(bytes).kind != tessera::intake::ContentKind::bmp) {
+    return 0;  // other formats have their own targets
+  }
+  const auto decoded = tessera::fuzz::parse_or_refuse(
+      [&] { return tessera::intake::decode_image(bytes, "input", {.limits = limits}); });
   if (decoded.has_value()) {
     const tessera::image::Image& rgb = decoded->rgb;
     TESSERA_CHECK(rgb.width() * rgb.height() <= limits.max_pixels);

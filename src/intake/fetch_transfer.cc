@@ -36,9 +36,9 @@ void start_curl() {
   }
 }
 
-template <typename T, auto kFree>
+template <typename T, auto Free>
 struct Freed {
-  void operator()(T* object) const { kFree(object); }
+  void operator()(T* object) const { Free(object); }
 };
 using EasyHandle = std::unique_ptr<CURL, Freed<CURL, curl_easy_cleanup>>;
 using MultiHandle = std::unique_ptr<CURLM, Freed<CURLM, curl_multi_cleanup>>;

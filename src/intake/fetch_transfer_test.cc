@@ -117,7 +117,7 @@ TEST(FetchTransfer, AnAnnouncedLengthAboveTheBudgetIsRefusedAtOnce) {
     });
     const auto start = Deadline::Clock::now();
     EXPECT_EQ(verdict(fetched(server.url("/"), small_rules())), "too_large") << length;
-    EXPECT_LT(Deadline::Clock::now() - start, milliseconds(2000)) << length;
+    EXPECT_LT(Deadline::Clock::now() - start, milliseconds(3000)) << length;
   }
   for (const std::string_view length : {"-1", "abc", ""}) {
     const std::string result = fetched_body(str_cat("Content-Length: ", length, "\r\n"), "picture");
@@ -285,7 +285,7 @@ TEST(FetchTransfer, SlowAnswersEndAtTheTotalTimeout) {
     const auto start = Deadline::Clock::now();
     EXPECT_EQ(verdict(fetched(server.url("/"), rules)), "timed_out");
     EXPECT_GE(Deadline::Clock::now() - start, milliseconds(190));
-    EXPECT_LT(Deadline::Clock::now() - start, milliseconds(1500));
+    EXPECT_LT(Deadline::Clock::now() - start, milliseconds(3000));
   }
 }
 
@@ -296,7 +296,7 @@ TEST(FetchTransfer, TheEarlierDeadlineCounts) {
   EXPECT_EQ(
       verdict(fetched(server.url("/"), small_rules(), resolver, {.at = start + milliseconds(100)})),
       "timed_out");
-  EXPECT_LT(Deadline::Clock::now() - start, milliseconds(1500));
+  EXPECT_LT(Deadline::Clock::now() - start, milliseconds(3000));
   EXPECT_EQ(verdict(fetched(server.url("/"), small_rules(), resolver, {.at = start})), "timed_out");
 }
 
@@ -330,7 +330,7 @@ TEST(FetchTransfer, ACancelledFetchEndsSoon) {
   const auto start = Deadline::Clock::now();
   cancel = true;
   EXPECT_EQ(result.get(), "cancelled: nobody waits for the picture any more");
-  EXPECT_LT(Deadline::Clock::now() - start, milliseconds(1000));
+  EXPECT_LT(Deadline::Clock::now() - start, milliseconds(3000));
 }
 
 TEST(FetchTransfer, RefusedConnectionsAreUnreachable) {

@@ -97,7 +97,7 @@ Resolution SystemResolver::resolve(const std::string& host, const Deadline& dead
     }
     state->done.wait_until(lock, std::min(deadline.at, Deadline::Clock::now() + kCancelCheck));
   }
-  return **std::move(answer);
+  return std::move(**answer);
 }
 
 }  // namespace tessera::intake

@@ -80,7 +80,7 @@ TEST(SystemResolver, AHangingLookupIsLeftAloneAtTheDeadline) {
     });
     const auto start = Deadline::Clock::now();
     EXPECT_EQ(resolver.resolve("a.test", in(milliseconds(60))).status, Status::timed_out);
-    EXPECT_LT(Deadline::Clock::now() - start, milliseconds(1000));
+    EXPECT_LT(Deadline::Clock::now() - start, milliseconds(3000));
   }
   gate.await(1);  // the lookup outlives the resolver
   gate.open();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <mutex>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -13,6 +14,7 @@
 #include "models/deepseek_v41/model.h"
 #include "models/deepseek_v41/prompt.h"
 #include "runtime/generation.h"
+#include "runtime/scheduler.h"
 
 namespace tessera {
 namespace {
@@ -46,7 +48,9 @@ struct Engine::State {
         threads(o.threads > 0 ? o.threads : available_threads()),
         ctx{.threads = threads, .scratch = arena, .isa = active_isa(), .trace = {}},
         context(choose_context(o, model->network.config)),
-        pools(model->network.config, context + kForkedTokens),
+        pools(model->network.config,
+              std::max(context, o.serving.cache_tokens) +
+                  kForkedTokens * std::max<int64_t>(o.serving.max_running, 1)),
         kept(o.reference_index_slot ? 0 : o.kept_states),
         picture_cache(o.picture_cache_bytes),
         encoder(model->tokenizer, static_cast<int32_t>(model->network.config.image_token)) {}
@@ -64,6 +68,9 @@ struct Engine::State {
   EngineBuffers buffers;
   GenerationDefaults defaults;
   double load_ms = 0;
+  std::mutex computing;  // held by whoever runs the model
+  mutable std::mutex starting;
+  std::unique_ptr<Scheduler> scheduler;  // since the first submit(); goes before all the others
 
   PromptContext prompt_context() const {
     return {.options = options, .model = *model, .encoder = encoder, .defaults = defaults};
@@ -117,6 +124,26 @@ GenerationDefaults read_defaults(const std::string& folder) {
   return d;
 }
 
+void check_serving(const ServingLimits& limits) {
+  const auto require = [](bool is_fine, const char* name, const auto& found, const char* expected) {
+    if (!is_fine) {
+      throw Error(ErrorCode::bad_request,
+                  str_cat("serving: ", name, " is ", found, ", expected ", expected));
+    }
+  };
+  require(limits.max_running >= 1 && limits.max_running <= 1024, "max_running", limits.max_running,
+          "1 to 1024");
+  require(limits.max_queued >= 1, "max_queued", limits.max_queued, "at least 1");
+  require(limits.cache_tokens >= 0 && limits.cache_tokens <= kMaxContext, "cache_tokens",
+          limits.cache_tokens, "0 to 16777216");
+  require(limits.rows_beside_answers >= 1, "rows_beside_answers", limits.rows_beside_answers,
+          "at least 1");
+  require(limits.encode_share > 0 && limits.encode_share < 1, "encode_share", limits.encode_share,
+          "a number between 0 and 1");
+  require(limits.prepare_threads >= 1 && limits.prepare_threads <= 64, "prepare_threads",
+          limits.prepare_threads, "1 to 64");
+}
+
 }  // namespace
 
 std::unique_ptr<Engine> Engine::open(const EngineOptions& options, const Events& events) {
@@ -125,6 +152,7 @@ std::unique_ptr<Engine> Engine::open(const EngineOptions& options, const Events&
     throw Error(ErrorCode::bad_request,
                 str_cat("--threads ", options.threads, ": expected 1 to 1024"));
   }
+  check_serving(options.serving);
   if (active_isa() == IsaLevel::reference) {
     log_line(LogLevel::warning,
              "this processor lacks AVX2 and FMA (or TESSERA_FORCE_ISA=reference is set): the slow "
@@ -174,6 +202,7 @@ std::string_view Engine::token_bytes(int32_t id) const {
 
 Result Engine::generate(const Request& request, const Events& events) {
   State& s = *state_;
+  const std::lock_guard computing(s.computing);
   Generation generation({.prompt = s.prompt_context(),
                          .context = s.context,
                          .ctx = s.ctx,
@@ -183,6 +212,41 @@ Result Engine::generate(const Request& request, const Events& events) {
                          .buffers = s.buffers},
                         request, events);
   return generation.run();
+}
+
+std::shared_ptr<Ticket> Engine::submit(Request request) {
+  State& s = *state_;
+  Scheduler* scheduler = nullptr;
+  {
+    const std::lock_guard lock(s.starting);
+    if (s.scheduler == nullptr) {
+      const int64_t cache_tokens = s.options.serving.cache_tokens;
+      s.scheduler = std::make_unique<Scheduler>(
+          SchedulerContext{.prompt = s.prompt_context(),
+                           .context = s.context,
+                           .cache_tokens = cache_tokens > 0 ? cache_tokens : s.context,
+                           .ctx = s.ctx,
+                           .pools = s.pools,
+                           .kept = s.kept,
+                           .picture_cache = s.picture_cache,
+                           .buffers = s.buffers,
+                           .model = s.computing});
+    }
+    scheduler = s.scheduler.get();
+  }
+  return scheduler->submit(std::move(request));
+}
+
+void Engine::drain() {
+  const std::lock_guard lock(state_->starting);
+  if (state_->scheduler != nullptr) {
+    state_->scheduler->drain();
+  }
+}
+
+ServingStatistics Engine::serving_statistics() const {
+  const std::lock_guard lock(state_->starting);
+  return state_->scheduler == nullptr ? ServingStatistics() : state_->scheduler->statistics();
 }
 
 EncodedPrompt Engine::encode(const Request& request, ImageSpans spans) const {

@@ -10,10 +10,12 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "image/policy.h"
 #include "intake/budget.h"
 #include "intake/fetch_rules.h"
 #include "runtime/request.h"
+#include "runtime/ticket.h"
 
 namespace tessera {
 
@@ -23,6 +25,34 @@ struct PictureAccess {
   intake::FetchRules fetch;  // http(s) URLs: off unless enabled
   intake::BudgetLimits budget = intake::kCommandLineBudget;
   std::chrono::milliseconds deadline{120'000};  // from the first fetch to the last decoded row
+};
+
+// How requests that are handed in share the engine.
+struct ServingLimits {
+  int64_t max_running = 8;           // requests that have memory and take part in steps
+  int64_t max_queued = 256;          // requests that have not ended; more are refused at once
+  int64_t cache_tokens = 0;          // of all running sequences together; 0: the context
+  int64_t rows_beside_answers = 64;  // most rows of prompts in a step that also writes answers
+  double encode_share = 0.25;        // of the time, for pictures, while answers are written
+  int prepare_threads = 1;           // that open, decode and resample pictures
+};
+
+// Since the engine was opened.
+struct ServingStatistics {
+  int64_t submitted = 0;
+  int64_t ended = 0;  // also the cancelled ones
+  int64_t failed = 0;
+  int64_t unfinished = 0;
+  int64_t steps = 0;
+  int64_t rows = 0;         // of all steps
+  int64_t answer_rows = 0;  // of these, one per token of an answer
+  int64_t heartbeat = 0;    // rises as long as the step loop lives
+};
+
+// There is no room for another request; it may be tried again later.
+class QueueFull : public Error {
+ public:
+  explicit QueueFull(const std::string& message) : Error(ErrorCode::bad_request, message) {}
 };
 
 struct EngineOptions {
@@ -38,6 +68,7 @@ struct EngineOptions {
   EncodingRevision encoding = EncodingRevision::ref;
   image::Policy picture_policy = image::reference_policy();
   PictureAccess pictures = {};
+  ServingLimits serving = {};
   int64_t picture_cache_bytes = 0;  // encoded pictures kept for later requests; 0: none
   // States kept between requests, the oldest goes first: a request that begins like an earlier one
   // goes on from there. 0: none. Ignored with reference_index_slot, where a state depends on how
@@ -51,9 +82,18 @@ class Engine {
   static std::unique_ptr<Engine> open(const EngineOptions& options, const Events& events = {});
   ~Engine();
 
-  // Runs one request to its end. Throws Error{bad_request} before any work for a prompt that cannot
+  // Runs one request to its end, alone between the steps of those that were handed in. From one
+  // thread at a time. Throws Error{bad_request} before any work for a prompt that cannot
   // be served (too long, images for a model without vision, unreadable picture, ...).
   Result generate(const Request& request, const Events& events = {});
+
+  // Hands a request in and returns at once. Requests run side by side, and none changes the tokens
+  // of another: each gets what generate() would give it. Throws QueueFull, and Error{bad_request}
+  // for options out of range; what is found later fails the ticket. From any thread.
+  std::shared_ptr<Ticket> submit(Request request);
+  // Waits until everything that was handed in has ended; submit() refuses from then on.
+  void drain();
+  ServingStatistics serving_statistics() const;
 
   // The prompt of a request without running it; with ImageSpans::expand its pictures are opened.
   // Throws as generate() does.

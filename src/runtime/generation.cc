@@ -18,34 +18,7 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-constexpr float kNever = -std::numeric_limits<float>::infinity();
-
-SamplingOptions sampling_options(const SamplingRequest& request,
-                                 const GenerationDefaults& defaults) {
-  return {.temperature = request.temperature.value_or(defaults.temperature),
-          .top_k = request.top_k.value_or(defaults.top_k),
-          .top_p = request.top_p.value_or(defaults.top_p),
-          .min_p = request.min_p.value_or(0),
-          .repetition_penalty = request.repetition_penalty.value_or(defaults.repetition_penalty),
-          .presence_penalty = request.presence_penalty,
-          .frequency_penalty = request.frequency_penalty,
-          .logit_bias = request.logit_bias,
-          .seed = request.seed};
-}
-
 }  // namespace
-
-void Generation::Rows::push_text(int32_t id) {
-  ids.push_back(id);
-  types.push_back(deepseek_v41::kTypeText);
-  embeddings.push_back(nullptr);
-}
-
-void Generation::Rows::truncate(size_t size) {
-  ids.resize(size);
-  types.resize(size);
-  embeddings.resize(size);
-}
 
 Generation::Generation(const GenerationContext& context, const Request& request,
                        const Events& events)
@@ -54,7 +27,7 @@ Generation::Generation(const GenerationContext& context, const Request& request,
       request_(request),
       events_(events),
       state_(config_, context.pools),
-      sampling_(sampling_options(request.sampling, context.prompt.defaults)) {
+      chooser_(c_.prompt, request) {
   result_.seed = request.sampling.seed;
   result_.is_thinking = is_thinking(context.prompt, request);
 }
@@ -78,7 +51,7 @@ Result Generation::run() {
     }
   }
   if (!is_cancelled() && !request_.stops_after_vision) {
-    place_embeddings();
+    rows_.place_spans(c_.prompt.model, prompt_.expanded, pictures_, state_.position);
     if (!request_.scored_ids.empty()) {
       score();
     } else if (!request_.calls.empty()) {
@@ -112,30 +85,14 @@ void Generation::prepare() {
     check_ids({id}, "logit_bias: token");
   }
   prompt_ = prepare_prompt(c_.prompt, request_, encode_prompt(c_.prompt, request_));
-  const deepseek_v41::ExpandedPrompt& expanded = prompt_.expanded;
-  result_.prompt_ids = prompt_.ids;
-  result_.notices = std::move(prompt_.notices);
+  describe_prompt(prompt_, c_.context, result_);
   for (const std::string& line : result_.notices) {
     if (events_.on_notice) {
       events_.on_notice(line);
     }
   }
-  for (const deepseek_v41::ImageSpan& span : expanded.spans) {
-    result_.span_tokens.push_back(span.length);
-    result_.image_tokens += span.length;
-  }
-  result_.prompt_tokens = static_cast<int64_t>(expanded.ids.size());
-  if (result_.prompt_tokens >= c_.context) {
-    throw Error(ErrorCode::bad_request,
-                str_cat("the prompt has ", result_.prompt_tokens, " tokens (", result_.image_tokens,
-                        " of pictures), the context holds ", c_.context,
-                        "; shorten it or raise --context"));
-  }
-  if (result_.prompt_tokens == 0) {
-    throw Error(ErrorCode::bad_request, "the prompt is empty");
-  }
-  rows_.ids = expanded.ids;
-  rows_.types = expanded.types;
+  rows_.ids = prompt_.expanded.ids;
+  rows_.types = prompt_.expanded.types;
   if (request_.sink != nullptr) {
     c_.ctx.trace.start(request_.sink, "");
     std::vector<int32_t> ids = rows_.ids;
@@ -200,37 +157,6 @@ std::shared_ptr<const EncodedPicture> Generation::encode(size_t i) {
   return encoded;
 }
 
-// Rows that stand for the embedding of the span positions: learned delimiters and aligner rows.
-void Generation::place_embeddings() {
-  const deepseek_v41::VisionWeights& w = c_.prompt.model.network.weights.vision;
-  rows_.embeddings.assign(rows_.ids.size(), nullptr);
-  const int64_t row_bytes = config_.hidden * static_cast<int64_t>(sizeof(bf16));
-  for (size_t i = 0; i < prompt_.expanded.spans.size(); ++i) {
-    const deepseek_v41::ImageSpan& span = prompt_.expanded.spans[i];
-    if (span.start + span.length <= state_.position) {
-      continue;
-    }
-    const std::byte* rows = pictures_[i]->rows.view().data;
-    for (int64_t p = span.start; p < span.start + span.length; ++p) {
-      const size_t at = static_cast<size_t>(p);
-      switch (rows_.types[at]) {
-        case deepseek_v41::kTypeImageStart:
-          rows_.embeddings[at] = w.image_start;
-          break;
-        case deepseek_v41::kTypeImageNewline:
-          rows_.embeddings[at] = w.image_newline;
-          break;
-        case deepseek_v41::kTypeImageEnd:
-          rows_.embeddings[at] = w.image_end;
-          break;
-        default:
-          rows_.embeddings[at] = rows;
-          rows += row_bytes;
-      }
-    }
-  }
-}
-
 // Kept states give way to the running sequence.
 void Generation::make_room(int64_t rows) {
   const int64_t tables = static_cast<int64_t>(state_.kv.size());
@@ -243,13 +169,7 @@ void Generation::make_room(int64_t rows) {
 }
 
 void Generation::step(int64_t rows, int64_t logit_rows) {
-  std::unique_ptr<deepseek_v41::StepBuffers>& buffers = c_.buffers.step;
-  if (buffers == nullptr || rows > buffers->max_rows || logit_rows > buffers->max_logit_rows) {
-    const int64_t most_rows = buffers == nullptr ? rows : std::max(rows, buffers->max_rows);
-    const int64_t most_logits =
-        buffers == nullptr ? logit_rows : std::max(logit_rows, buffers->max_logit_rows);
-    buffers = std::make_unique<deepseek_v41::StepBuffers>(config_, most_rows, most_logits);
-  }
+  deepseek_v41::StepBuffers& buffers = step_buffers(config_, rows, logit_rows, c_.buffers.step);
   const size_t first = static_cast<size_t>(state_.position);
   const size_t count = static_cast<size_t>(rows);
   TESSERA_CHECK(first + count <= rows_.ids.size());
@@ -276,9 +196,9 @@ void Generation::step(int64_t rows, int64_t logit_rows) {
   }
   make_room(rows);
   state_.prepare(config_, rows);
-  deepseek_v41::forward(c_.ctx, c_.prompt.model.network, plan, *buffers);
+  deepseek_v41::forward(c_.ctx, c_.prompt.model.network, plan, buffers);
   result_.calls.push_back({state_.position, rows});
-  deepseek_v41::commit(config_, plan, 0, rows, *buffers, state_);
+  deepseek_v41::commit(config_, plan, 0, rows, buffers, state_);
 }
 
 std::span<float> Generation::logits_of(int64_t row) {
@@ -286,43 +206,9 @@ std::span<float> Generation::logits_of(int64_t row) {
           static_cast<size_t>(config_.vocab)};
 }
 
-// Damaged weights or scales end here, not in an endless answer of token 0.
-void Generation::check_logits(std::span<const float> logits) const {
-  for (const float x : logits) {
-    if (std::isnan(x)) {
-      throw Error(ErrorCode::bad_file,
-                  str_cat("the model computed NaN at position ", state_.position - 1,
-                          "; its weights are damaged (check the files against their checksums)"));
-    }
-  }
-}
-
 int32_t Generation::choose(std::span<float> logits, int64_t index, TokenCounts& counts,
                            Choice& choice) {
-  check_logits(logits);
-  std::vector<float> raw;  // for the log-probability of what is chosen
-  ChosenToken chosen;
-  if (request_.logprobs.has_value()) {
-    raw.assign(logits.begin(), logits.end());
-    chosen.top = top_logprobs(logits, *request_.logprobs);
-  }
-  adjust_logits(logits, sampling_, counts);
-  // The image token is never chosen: re-encoded, it would count as a placeholder.
-  if (!c_.prompt.options.samples_image_token && config_.image_token >= 0) {
-    logits[static_cast<size_t>(config_.image_token)] = kNever;
-  }
-  if (static_cast<int64_t>(choice.ids.size()) < request_.min_tokens) {
-    logits[static_cast<size_t>(config_.eos_token)] = kNever;
-  }
-  const int32_t token =
-      sampler_.sample(logits, sampling_, static_cast<uint64_t>(index), state_.sampled++);
-  counts.add_answer(token);
-  choice.ids.push_back(token);
-  if (request_.logprobs.has_value()) {
-    chosen.token = {token, log_probability(raw, token)};
-    choice.logprobs.push_back(std::move(chosen));
-  }
-  return token;
+  return chooser_.choose(logits, state_.position, index, state_.sampled++, counts, choice);
 }
 
 void Generation::prefill() {

@@ -5,19 +5,14 @@
 #include <vector>
 
 #include "models/deepseek_v41/forward.h"
-#include "models/deepseek_v41/vision.h"
 #include "runtime/answer_writer.h"
+#include "runtime/engine_buffers.h"
 #include "runtime/picture_cache.h"
 #include "runtime/prepared_prompt.h"
+#include "runtime/sequence_rows.h"
+#include "runtime/token_chooser.h"
 
 namespace tessera {
-
-// Memory of the engine that requests use one after the other; it grows to what the largest one
-// needed.
-struct EngineBuffers {
-  std::unique_ptr<deepseek_v41::StepBuffers> step;
-  std::unique_ptr<deepseek_v41::VisionBuffers<bf16>> vision;
-};
 
 struct GenerationContext {
   PromptContext prompt;
@@ -35,22 +30,10 @@ class Generation {
   Result run();
 
  private:
-  // Tokens that follow each other, with what stands for their embeddings: prompt, then chosen or
-  // given tokens.
-  struct Rows {
-    std::vector<int32_t> ids;
-    std::vector<int8_t> types;
-    std::vector<const std::byte*> embeddings;
-
-    void push_text(int32_t id);
-    void truncate(size_t size);
-  };
-
   void prepare();
   void resume();
   void encode_pictures();
   std::shared_ptr<const EncodedPicture> encode(size_t i);
-  void place_embeddings();
   void prefill();
   void answer(int64_t index);
   void score();
@@ -61,7 +44,6 @@ class Generation {
   void step(int64_t rows, int64_t logit_rows);
   void make_room(int64_t rows);
   std::span<float> logits_of(int64_t row);
-  void check_logits(std::span<const float> logits) const;
   // The next token of a choice, which gets it. Changes the logits.
   int32_t choose(std::span<float> logits, int64_t index, TokenCounts& counts, Choice& choice);
   bool is_cancelled() const;
@@ -75,10 +57,9 @@ class Generation {
   PreparedPrompt prompt_;
   std::vector<PlacedPicture> placed_;  // with kept states only
   std::vector<std::shared_ptr<const EncodedPicture>> pictures_;
-  Rows rows_;
+  SequenceRows rows_;  // prompt, then chosen or given tokens
   deepseek_v41::SequenceState state_;
-  SamplingOptions sampling_;
-  Sampler sampler_;
+  TokenChooser chooser_;
 };
 
 }  // namespace tessera

@@ -22,7 +22,7 @@ void Generation::score() {
   if (is_cancelled()) {
     return;
   }
-  check_logits(logits_of(0));
+  TokenChooser::check_logits(logits_of(0), state_.position);
   result_.scored_logprobs.push_back(log_probability(logits_of(0), ids[0]));
   for (size_t done = 1; done < ids.size();) {
     const size_t rows = std::min<size_t>(kScoredRows, ids.size() - done);
@@ -31,7 +31,7 @@ void Generation::score() {
     }
     step(static_cast<int64_t>(rows), static_cast<int64_t>(rows));
     for (size_t i = 0; i < rows; ++i) {
-      check_logits(logits_of(static_cast<int64_t>(i)));
+      TokenChooser::check_logits(logits_of(static_cast<int64_t>(i)), state_.position);
       result_.scored_logprobs.push_back(
           log_probability(logits_of(static_cast<int64_t>(i)), ids[done + i]));
     }

@@ -6,6 +6,7 @@
 #include "intake/decode.h"
 #include "intake/notices.h"
 #include "models/deepseek_v41/vision.h"
+#include "runtime/engine_buffers.h"
 
 namespace tessera {
 namespace {
@@ -47,11 +48,8 @@ bool run_tower(ExecContext& ctx, const deepseek_v41::Model& model,
                const std::function<bool(int64_t, int64_t)>& on_tile,
                std::unique_ptr<deepseek_v41::VisionBuffers<T>>& buffers, Tensor& out) {
   const deepseek_v41::Grid& grid = image.plan.canvas.patches;
-  if (buffers == nullptr || buffers->patches < grid.count()) {
-    buffers = std::make_unique<deepseek_v41::VisionBuffers<T>>(model.network.config, grid.count());
-  }
   deepseek_v41::VisionJob<T> job(model.network, image.patches.as<bf16>(), grid.rows, grid.columns,
-                                 name, *buffers);
+                                 name, vision_buffers(model.network.config, grid.count(), buffers));
   while (!job.advance(ctx, 1)) {
     if (!on_tile(job.tiles_done(), job.tiles_total())) {
       return false;

@@ -95,6 +95,25 @@ EncodedPrompt encode_with_tokenizer(const std::string& tokenizer_json, const Req
   return to_encoded(encode(encoder, GenerationDefaults(), revision, request));
 }
 
+void describe_prompt(const PreparedPrompt& prompt, int64_t context, Result& result) {
+  result.prompt_ids = prompt.ids;
+  result.notices = prompt.notices;
+  for (const deepseek_v41::ImageSpan& span : prompt.expanded.spans) {
+    result.span_tokens.push_back(span.length);
+    result.image_tokens += span.length;
+  }
+  result.prompt_tokens = static_cast<int64_t>(prompt.expanded.ids.size());
+  if (result.prompt_tokens >= context) {
+    throw Error(
+        ErrorCode::bad_request,
+        str_cat("the prompt has ", result.prompt_tokens, " tokens (", result.image_tokens,
+                " of pictures), the context holds ", context, "; shorten it or raise --context"));
+  }
+  if (result.prompt_tokens == 0) {
+    throw Error(ErrorCode::bad_request, "the prompt is empty");
+  }
+}
+
 std::vector<PlacedPicture> placed_pictures(const PreparedPrompt& prompt) {
   std::vector<PlacedPicture> placed;
   for (size_t i = 0; i < prompt.pictures.size(); ++i) {

@@ -39,6 +39,10 @@ EncodedPrompt to_encoded(deepseek_v41::Prompt prompt);
 PreparedPrompt prepare_prompt(const PromptContext& context, const Request& request,
                               deepseek_v41::Prompt prompt);
 
+// Fills what a result says of its prompt. Throws Error{bad_request} for a prompt that is empty or
+// leaves no room for an answer in `context` tokens.
+void describe_prompt(const PreparedPrompt& prompt, int64_t context, Result& result);
+
 // Where the pictures stand and what they are.
 std::vector<PlacedPicture> placed_pictures(const PreparedPrompt& prompt);
 

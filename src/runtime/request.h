@@ -124,6 +124,7 @@ struct Result {
   bool is_cancelled = false;
   bool is_thinking = false;
   uint64_t seed = 0;
+  double queue_ms = 0;  // from being handed in to having memory
   double image_ms = 0;
   double prefill_ms = 0;
   double decode_ms = 0;

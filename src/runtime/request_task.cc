@@ -1,0 +1,245 @@
+#include "runtime/request_task.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tessera {
+namespace {
+
+double ms_since(RequestTask::Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(RequestTask::Clock::now() - start).count();
+}
+
+}  // namespace
+
+RequestTask::RequestTask(const PromptContext& context, int64_t most_tokens, Request request,
+                         std::shared_ptr<Ticket> ticket)
+    : context_(context),
+      context_tokens_(most_tokens),
+      request_(std::move(request)),
+      ticket_(std::move(ticket)),
+      chooser_(context_, request_) {
+  request_.cancel = &ticket_->cancelled();
+  result_.seed = request_.sampling.seed;
+  result_.is_thinking = is_thinking(context_, request_);
+}
+
+void RequestTask::prepare() {
+  prompt_ = prepare_prompt(context_, request_, encode_prompt(context_, request_));
+  describe_prompt(prompt_, context_tokens_, result_);
+  for (const std::string& line : result_.notices) {
+    RequestEvent event;
+    event.kind = RequestEvent::Kind::notice;
+    event.text = line;
+    ticket_->push(std::move(event));
+  }
+  placed_ = placed_pictures(prompt_);
+  pictures_.resize(prompt_.pictures.size());
+  rows_.ids = prompt_.expanded.ids;
+  rows_.types = prompt_.expanded.types;
+}
+
+int64_t RequestTask::most_tokens() const {
+  const int64_t room = context_tokens_ - result_.prompt_tokens;
+  const int64_t answer = std::min(request_.max_tokens.value_or(context_.defaults.max_tokens), room);
+  return result_.prompt_tokens + request_.choices * answer;
+}
+
+void RequestTask::start(deepseek_v41::CachePools& pools, const deepseek_v41::SequenceState* kept) {
+  result_.queue_ms = ms_since(submitted_);
+  if (kept != nullptr) {
+    state_ = *kept;
+    state_->sampled = 0;
+    result_.cached_tokens = state_->position;
+  } else {
+    state_.emplace(context_.model.network.config, pools);
+  }
+}
+
+std::optional<size_t> RequestTask::next_picture() const {
+  for (size_t i = 0; i < pictures_.size(); ++i) {
+    const deepseek_v41::ImageSpan& span = prompt_.expanded.spans[i];
+    if (pictures_[i] == nullptr && span.start + span.length > state_->position) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
+void RequestTask::take_picture(size_t i, std::shared_ptr<const EncodedPicture> encoded,
+                               bool is_cached) {
+  pictures_[i] = std::move(encoded);
+  prompt_.pictures[i].image = {};  // pixels and patches are not needed any more
+  result_.cached_pictures += is_cached ? 1 : 0;
+}
+
+void RequestTask::report_picture(size_t i, int64_t done, int64_t total) {
+  const int64_t count = static_cast<int64_t>(pictures_.size());
+  report("picture", static_cast<int64_t>(i) * total + done, count * total);
+}
+
+void RequestTask::report(const char* stage, int64_t done, int64_t total) {
+  RequestEvent event;
+  event.kind = RequestEvent::Kind::progress;
+  event.text = stage;
+  event.done = done;
+  event.total = total;
+  ticket_->push(std::move(event));
+}
+
+int64_t RequestTask::active_answers() const {
+  return std::count_if(answers_.begin(), answers_.end(),
+                       [](const AnswerRun& answer) { return !answer.is_done; });
+}
+
+void RequestTask::add_prompt_run(int64_t most, bool keeps_states, deepseek_v41::StepPlan& plan,
+                                 std::vector<deepseek_v41::RowEnd>& ends, std::vector<Run>& runs) {
+  if (!has_rows_placed_) {
+    rows_.place_spans(context_.model, prompt_.expanded, pictures_, state_->position);
+    has_rows_placed_ = true;
+  }
+  const int64_t total = result_.prompt_tokens;
+  // The last token is a step of its own where states are kept (Generation::prefill).
+  const int64_t kept = keeps_states ? total - 1 : total;
+  const int64_t end = state_->position < kept ? kept : total;
+  const int64_t rows = std::min(most, end - state_->position);
+  const size_t first = static_cast<size_t>(state_->position);
+  const size_t count = static_cast<size_t>(rows);
+  deepseek_v41::add_run(plan, *state_, std::span(rows_.ids).subspan(first, count),
+                        std::span(rows_.types).subspan(first, count),
+                        std::span(rows_.embeddings).subspan(first, count));
+  ends.push_back({.position = total, .tail = 1});
+  runs.push_back({.rows = rows,
+                  .answer = -1,
+                  .has_logits = state_->position + rows == total,
+                  .state = &*state_});
+}
+
+void RequestTask::add_answer_runs(deepseek_v41::StepPlan& plan,
+                                  std::vector<deepseek_v41::RowEnd>& ends, std::vector<Run>& runs) {
+  for (size_t i = 0; i < answers_.size(); ++i) {
+    AnswerRun& answer = answers_[i];
+    if (answer.is_done) {
+      continue;
+    }
+    deepseek_v41::add_run(plan, answer.state, {&answer.choice.ids.back(), 1}, {}, {});
+    ends.push_back({.position = answer.state.position + 1, .tail = 1});
+    runs.push_back(
+        {.rows = 1, .answer = static_cast<int64_t>(i), .has_logits = true, .state = &answer.state});
+  }
+}
+
+void RequestTask::take(const Run& run, std::span<float> logits, double step_ms) {
+  if (run.answer >= 0) {
+    result_.decode_ms += step_ms;
+    advance(static_cast<size_t>(run.answer), logits);
+    return;
+  }
+  result_.prefill_ms += step_ms;
+  result_.calls.push_back({state_->position - run.rows, run.rows});
+  report("prompt", state_->position, result_.prompt_tokens);
+  if (run.has_logits) {
+    begin_answers(logits);
+  }
+}
+
+// Every answer begins with the state and the logits behind the prompt.
+void RequestTask::begin_answers(std::span<const float> logits) {
+  answers_.reserve(static_cast<size_t>(request_.choices));
+  for (int64_t i = 0; i < request_.choices; ++i) {
+    answers_.push_back({.state = *state_, .counts = {}, .writer = nullptr, .choice = {}});
+    AnswerRun& answer = answers_.back();
+    answer.counts.add_prompt(prompt_.ids);
+    answer.writer = std::make_unique<AnswerWriter>(
+        context_.model.tokenizer,
+        deepseek_v41::CompletionOptions{
+            .start = prompt_.answer_start, .is_json = request_.is_json, .stop = request_.stop},
+        [this, i](const AnswerDelta& delta) {
+          RequestEvent event;
+          event.choice = i;
+          event.delta = delta;
+          ticket_->push(std::move(event));
+        });
+    std::vector<float> own(logits.begin(), logits.end());  // choosing changes them
+    if (request_.max_tokens == 0) {
+      close(answer, FinishReason::length);
+    } else {
+      advance(static_cast<size_t>(i), own);
+    }
+  }
+}
+
+void RequestTask::advance(size_t index, std::span<float> logits) {
+  AnswerRun& answer = answers_[index];
+  const int32_t token = chooser_.choose(logits, answer.state.position, static_cast<int64_t>(index),
+                                        answer.state.sampled++, answer.counts, answer.choice);
+  if (index == 0) {
+    result_.call_tokens.push_back(token);
+  }
+  if (token == context_.model.network.config.eos_token && !request_.ignores_eos) {
+    return close(answer, FinishReason::stop);
+  }
+  answer.writer->push(token);
+  if (!answer.writer->stop_string().empty()) {
+    return close(answer, FinishReason::stop);
+  }
+  const int64_t most = std::min(request_.max_tokens.value_or(context_.defaults.max_tokens),
+                                context_tokens_ - result_.prompt_tokens);
+  if (static_cast<int64_t>(answer.choice.ids.size()) >= most) {
+    close(answer, FinishReason::length);
+  }
+}
+
+void RequestTask::close(AnswerRun& answer, FinishReason reason) {
+  answer.writer->finish();
+  answer.choice.answer = answer.writer->answer();
+  answer.choice.text = answer.writer->text();
+  answer.choice.stop_string = answer.writer->stop_string();
+  answer.choice.finish_reason =
+      reason == FinishReason::stop && !answer.choice.answer.tool_calls.empty()
+          ? FinishReason::tool_calls
+          : reason;
+  answer.is_done = true;
+}
+
+std::optional<RequestTask::Keepsake> RequestTask::keepsake(const Run& run) const {
+  Keepsake kept;
+  if (run.answer < 0 && state_->position == result_.prompt_tokens - 1) {
+    kept.state = &*state_;
+    kept.ids = {rows_.ids.begin(), rows_.ids.end() - 1};
+    return kept;
+  }
+  if (run.answer == 0 && answers_[0].is_done) {
+    const AnswerRun& answer = answers_[0];
+    kept.state = &answer.state;
+    kept.ids = rows_.ids;
+    kept.ids.insert(kept.ids.end(), answer.choice.ids.begin(), answer.choice.ids.end());
+    kept.ids.resize(static_cast<size_t>(answer.state.position));
+    return kept;
+  }
+  return std::nullopt;
+}
+
+void RequestTask::finish() {
+  for (int64_t i = 0; i < request_.choices; ++i) {
+    if (i < static_cast<int64_t>(answers_.size())) {
+      AnswerRun& answer = answers_[static_cast<size_t>(i)];
+      if (!answer.is_done) {
+        close(answer, FinishReason::cancelled);
+        answer.choice.finish_reason = FinishReason::cancelled;
+        result_.is_cancelled = true;
+      }
+      result_.choices.push_back(std::move(answer.choice));
+    } else {
+      result_.choices.emplace_back().finish_reason = FinishReason::cancelled;
+      result_.is_cancelled = true;
+    }
+  }
+  answers_.clear();
+  state_.reset();
+  ticket_->finish(std::move(result_));
+}
+
+}  // namespace tessera

@@ -1,0 +1,382 @@
+#include "runtime/scheduler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+
+namespace tessera {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+constexpr std::chrono::milliseconds kLookAgain{50};  // while pictures are prepared elsewhere
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerContext& context)
+    : c_(context), limits_(context.prompt.options.serving) {
+  threads_.emplace_back([this] { step_loop(); });
+  for (int i = 0; i < limits_.prepare_threads; ++i) {
+    threads_.emplace_back([this] { prepare_loop(); });
+  }
+}
+
+Scheduler::~Scheduler() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  changed_.notify_all();
+  threads_.clear();  // joins
+  for (TaskPtr& task : submitted_) {
+    task->finish();
+  }
+  for (TaskPtr& task : prepared_) {
+    task->finish();
+  }
+}
+
+std::shared_ptr<Ticket> Scheduler::submit(Request request) {
+  check_options(request, OptionNames::api);
+  if (request.sink != nullptr || !request.calls.empty() || !request.scored_ids.empty()) {
+    throw Error(ErrorCode::bad_request,
+                "traces, replays and scores do not run beside other requests; use generate()");
+  }
+  auto ticket = std::make_shared<Ticket>();
+  auto task = std::make_unique<RequestTask>(c_.prompt, c_.context, std::move(request), ticket);
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_draining_ || is_stopping_) {
+      throw QueueFull("the engine is shutting down; ask another one");
+    }
+    if (unfinished_ >= limits_.max_queued) {
+      throw QueueFull(str_cat(unfinished_, " requests are waiting or running, at most ",
+                              limits_.max_queued, " are taken; try again later"));
+    }
+    ++unfinished_;
+    ++statistics_.submitted;
+    submitted_.push_back(std::move(task));
+  }
+  changed_.notify_all();
+  return ticket;
+}
+
+void Scheduler::drain() {
+  std::unique_lock lock(mutex_);
+  is_draining_ = true;
+  idle_.wait(lock, [&] { return unfinished_ == 0; });
+}
+
+ServingStatistics Scheduler::statistics() const {
+  const std::lock_guard lock(mutex_);
+  ServingStatistics now = statistics_;
+  now.unfinished = unfinished_;
+  return now;
+}
+
+// Pictures are opened and resampled here, so that the step loop never waits for a file or a host.
+void Scheduler::prepare_loop() {
+  for (;;) {
+    TaskPtr task;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return is_stopping_ || !submitted_.empty(); });
+      if (is_stopping_) {
+        return;
+      }
+      task = std::move(submitted_.front());
+      submitted_.pop_front();
+    }
+    std::exception_ptr error;
+    try {
+      task->prepare();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    if (error != nullptr && !task->is_cancelled()) {
+      fail(*task, error);
+    } else if (error != nullptr) {
+      end(*task);
+    } else {
+      const std::lock_guard lock(mutex_);
+      prepared_.push_back(std::move(task));
+    }
+    changed_.notify_all();
+  }
+}
+
+void Scheduler::step_loop() {
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      const auto is_awake = [&] { return is_stopping_ || !prepared_.empty() || has_work(); };
+      while (!changed_.wait_for(lock, kLookAgain, is_awake)) {
+        ++statistics_.heartbeat;
+      }
+      ++statistics_.heartbeat;
+      if (is_stopping_) {
+        break;
+      }
+      waiting_.splice(waiting_.end(), prepared_);
+    }
+    const std::lock_guard model(c_.model);
+    c_.ctx.trace.stop();
+    drop_cancelled();
+    admit();
+    encode_pictures();
+    step();
+  }
+  picture_ = {};
+  for (std::list<TaskPtr>* list : {&waiting_, &admitted_}) {
+    for (TaskPtr& task : *list) {
+      end(*task);
+    }
+    list->clear();
+  }
+}
+
+// Counted before anybody can see that it has ended.
+void Scheduler::end(RequestTask& task) {
+  const std::lock_guard lock(mutex_);
+  task.finish();
+  --unfinished_;
+  ++statistics_.ended;
+  idle_.notify_all();
+}
+
+void Scheduler::fail(RequestTask& task, const std::exception_ptr& error) {
+  const std::lock_guard lock(mutex_);
+  task.fail(error);
+  --unfinished_;
+  ++statistics_.failed;
+  idle_.notify_all();
+}
+
+void Scheduler::drop_cancelled() {
+  for (std::list<TaskPtr>* list : {&waiting_, &admitted_}) {
+    for (auto task = list->begin(); task != list->end();) {
+      if (!(*task)->is_cancelled()) {
+        ++task;
+        continue;
+      }
+      if (picture_.task == task->get()) {
+        picture_ = {};
+      }
+      if (list == &admitted_) {
+        reserved_tokens_ -= (*task)->most_tokens();
+      }
+      end(**task);
+      task = list->erase(task);
+    }
+  }
+}
+
+// In the order of arrival, and only with room for all that a request may need: nothing that runs is
+// ever short of memory.
+void Scheduler::admit() {
+  while (!waiting_.empty()) {
+    RequestTask& task = *waiting_.front();
+    const int64_t tokens = task.most_tokens();
+    if (tokens > c_.cache_tokens) {
+      fail(task, std::make_exception_ptr(Error(
+                     ErrorCode::bad_request,
+                     str_cat("the request may need ", tokens,
+                             " tokens (prompt and all answers), "
+                             "the caches hold ",
+                             c_.cache_tokens, "; lower max_tokens or n, or raise the limit"))));
+      waiting_.pop_front();
+      continue;
+    }
+    const bool has_place = static_cast<int64_t>(admitted_.size()) < limits_.max_running;
+    if (!has_place || reserved_tokens_ + tokens > c_.cache_tokens) {
+      return;
+    }
+    reserved_tokens_ += tokens;
+    task.start(c_.pools, c_.kept.is_on() ? c_.kept.find(task.ids(), task.placed()) : nullptr);
+    admitted_.splice(admitted_.end(), waiting_, waiting_.begin());
+  }
+}
+
+bool Scheduler::is_decoding() const {
+  return std::any_of(admitted_.begin(), admitted_.end(), [](const TaskPtr& task) {
+    return !task->is_prefilling() && task->active_answers() > 0;
+  });
+}
+
+// While answers are being written, pictures get their share of the time and at most one tile more.
+void Scheduler::encode_pictures() {
+  if (!is_decoding()) {
+    picture_credit_ms_ = 0;
+    while (encode_tile()) {
+      const std::lock_guard lock(mutex_);
+      if (!prepared_.empty() || is_stopping_) {
+        return;  // somebody new may have a text to answer
+      }
+    }
+    return;
+  }
+  const double share = limits_.encode_share;
+  picture_credit_ms_ =
+      std::min(picture_credit_ms_ + last_step_ms_ * share / (1 - share), last_step_ms_);
+  while (picture_credit_ms_ > 0) {
+    const Clock::time_point start = Clock::now();
+    if (!encode_tile()) {
+      return;
+    }
+    picture_credit_ms_ -= ms_since(start);
+  }
+}
+
+// One tile of the picture at hand, or of the next one; false if there is none.
+bool Scheduler::encode_tile() {
+  if (picture_.task == nullptr) {
+    for (const TaskPtr& task : admitted_) {
+      const std::optional<size_t> next =
+          task->is_prefilling() ? task->next_picture() : std::nullopt;
+      if (!next.has_value()) {
+        continue;
+      }
+      if (auto known = c_.picture_cache.find(task->picture(*next).content_key)) {
+        task->take_picture(*next, std::move(known), true);
+        return true;
+      }
+      const PreparedPicture& picture = task->picture(*next);
+      const deepseek_v41::Grid& grid = picture.image.plan.canvas.patches;
+      picture_.task = task.get();
+      picture_.picture = *next;
+      picture_.job = std::make_unique<deepseek_v41::VisionJob<bf16>>(
+          c_.prompt.model.network, picture.image.patches.as<bf16>(), grid.rows, grid.columns,
+          "image", vision_buffers(c_.prompt.model.network.config, grid.count(), c_.buffers.vision));
+      break;
+    }
+    if (picture_.task == nullptr) {
+      return false;
+    }
+  }
+  deepseek_v41::VisionJob<bf16>& job = *picture_.job;
+  const bool is_done = job.advance(c_.ctx, 1);
+  picture_.task->report_picture(picture_.picture, job.tiles_done(), job.tiles_total());
+  if (is_done) {
+    const PreparedPicture& picture = picture_.task->picture(picture_.picture);
+    auto encoded = std::make_shared<EncodedPicture>();
+    encoded->tokens = picture.image.plan.canvas.tokens;
+    encoded->rows = job.take_out();
+    c_.picture_cache.keep(picture.content_key, encoded);
+    picture_.task->take_picture(picture_.picture, std::move(encoded), false);
+    picture_ = {};
+  }
+  return true;
+}
+
+// Kept states give way to running sequences.
+void Scheduler::make_room(int64_t rows) {
+  const int64_t tables = static_cast<int64_t>(c_.prompt.model.network.config.kv_sources.size());
+  const int64_t pages = tables * (rows / kPageRows + 2 * limits_.max_running + 2);
+  const auto is_short = [&](const PagePool& pool) {
+    return pool.pages() > 0 && pool.free_pages() < pages;
+  };
+  while ((is_short(c_.pools.kv) || is_short(c_.pools.index_keys)) && c_.kept.drop_oldest()) {
+  }
+}
+
+// One row of every answer, then rows of prompts up to the budget, all in one pass of the model.
+void Scheduler::step() {
+  const deepseek_v41::Config& config = c_.prompt.model.network.config;
+  deepseek_v41::StepPlan plan;
+  std::vector<deepseek_v41::RowEnd> ends;
+  std::vector<RequestTask::Run> runs;
+  std::vector<RequestTask*> owners;
+  const auto own = [&](RequestTask& task) { owners.resize(runs.size(), &task); };
+  for (const TaskPtr& task : admitted_) {
+    if (!task->is_prefilling()) {
+      task->add_answer_runs(plan, ends, runs);
+      own(*task);
+    }
+  }
+  const int64_t answers = plan.rows();
+  int64_t budget = c_.prompt.options.step_rows;
+  if (answers > 0) {
+    budget = std::min(budget, limits_.rows_beside_answers);
+  }
+  for (const TaskPtr& task : admitted_) {
+    if (budget > 0 && task->is_prefilling() && !task->next_picture().has_value()) {
+      const int64_t before = plan.rows();
+      task->add_prompt_run(budget, c_.kept.is_on(), plan, ends, runs);
+      own(*task);
+      budget -= plan.rows() - before;
+    }
+  }
+  if (runs.empty()) {
+    return;
+  }
+  deepseek_v41::plan_needed_rows(plan, config, ends);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (runs[i].has_logits) {
+      plan.logit_rows.push_back(
+          static_cast<int32_t>(plan.runs[i].first_row + plan.runs[i].rows - 1));
+    }
+  }
+  const Clock::time_point start = Clock::now();
+  std::exception_ptr error;
+  try {
+    deepseek_v41::StepBuffers& buffers = step_buffers(
+        config, plan.rows(), static_cast<int64_t>(plan.logit_rows.size()), c_.buffers.step);
+    make_room(plan.rows());
+    for (const RequestTask::Run& run : runs) {
+      run.state->prepare(config, run.rows);
+    }
+    deepseek_v41::forward(c_.ctx, c_.prompt.model.network, plan, buffers);
+    for (size_t i = 0; i < runs.size(); ++i) {
+      deepseek_v41::commit(config, plan, i, runs[i].rows, buffers, *runs[i].state);
+    }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  last_step_ms_ = ms_since(start);
+  std::vector<std::exception_ptr> failures(runs.size(), error);
+  int64_t logit_row = 0;
+  for (size_t i = 0; i < runs.size() && error == nullptr; ++i) {
+    std::span<float> logits;
+    if (runs[i].has_logits) {
+      logits = {c_.buffers.step->logits.as<float>() + logit_row++ * config.vocab,
+                static_cast<size_t>(config.vocab)};
+    }
+    try {
+      owners[i]->take(runs[i], logits, last_step_ms_);
+      if (std::optional<RequestTask::Keepsake> kept = owners[i]->keepsake(runs[i]);
+          kept.has_value() && c_.kept.is_on()) {
+        c_.kept.keep(*kept->state, kept->ids, owners[i]->placed());
+      }
+    } catch (...) {
+      failures[i] = std::current_exception();
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    ++statistics_.steps;
+    statistics_.rows += plan.rows();
+    statistics_.answer_rows += answers;
+  }
+  for (auto task = admitted_.begin(); task != admitted_.end();) {
+    std::exception_ptr failure;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      failure = owners[i] == task->get() && failures[i] != nullptr ? failures[i] : failure;
+    }
+    if (failure == nullptr && !(*task)->has_ended()) {
+      ++task;
+      continue;
+    }
+    reserved_tokens_ -= (*task)->most_tokens();
+    failure != nullptr ? fail(**task, failure) : end(**task);
+    task = admitted_.erase(task);
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,97 @@
+// The step loop: many requests at once over one model. docs/engine.md says why none of them can
+// change another one's tokens. Internal to the runtime.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "runtime/generation.h"
+#include "runtime/request_task.h"
+
+namespace tessera {
+
+struct SchedulerContext {
+  PromptContext prompt;
+  int64_t context;       // most tokens of a sequence
+  int64_t cache_tokens;  // of all sequences together; the pools hold that many
+  ExecContext& ctx;
+  deepseek_v41::CachePools& pools;
+  KeptStates& kept;
+  PictureCache& picture_cache;
+  EngineBuffers& buffers;
+  std::mutex& model;  // whoever computes holds it
+};
+
+class Scheduler {
+ public:
+  // Starts the loop and the threads that prepare pictures.
+  explicit Scheduler(const SchedulerContext& context);
+  // Ends what still runs, as if it had been cancelled.
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  // Throws QueueFull, and Error{bad_request} for options out of range.
+  std::shared_ptr<Ticket> submit(Request request);
+
+  // Waits until everything that was handed in has ended; submit() refuses meanwhile and after.
+  void drain();
+
+  ServingStatistics statistics() const;
+
+ private:
+  using TaskPtr = std::unique_ptr<RequestTask>;
+
+  void prepare_loop();
+  void step_loop();
+
+  // Of the step loop, with the model held.
+  void drop_cancelled();
+  void admit();
+  void encode_pictures();
+  bool encode_tile();
+  void step();
+  void make_room(int64_t rows);
+  void end(RequestTask& task);
+  void fail(RequestTask& task, const std::exception_ptr& error);
+  bool is_decoding() const;
+  bool has_work() const { return !admitted_.empty() || !waiting_.empty(); }
+
+  SchedulerContext c_;
+  const ServingLimits& limits_;
+
+  mutable std::mutex mutex_;  // what follows is shared by all threads
+  std::condition_variable changed_;
+  std::condition_variable idle_;
+  std::deque<TaskPtr> submitted_;
+  std::list<TaskPtr> prepared_;
+  int64_t unfinished_ = 0;  // handed in, not ended
+  bool is_draining_ = false;
+  bool is_stopping_ = false;
+  ServingStatistics statistics_;
+
+  // Of the step loop alone.
+  std::list<TaskPtr> waiting_;   // prepared, no memory yet; in the order of their arrival
+  std::list<TaskPtr> admitted_;  // have memory
+  int64_t reserved_tokens_ = 0;
+  struct PictureJob {
+    RequestTask* task = nullptr;
+    size_t picture = 0;
+    std::unique_ptr<deepseek_v41::VisionJob<bf16>> job;
+  };
+  PictureJob picture_;
+  double picture_credit_ms_ = 0;  // encoding time that decoding streams still grant
+  double last_step_ms_ = 0;
+
+  std::atomic<bool> stops_ = false;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,266 @@
+// Requests that run side by side. The law: each gets, bit for bit, what it gets alone.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "runtime/engine.h"
+
+namespace tessera {
+namespace {
+
+const std::string kDemo = TESSERA_SOURCE_DIR "/models/demo";
+
+Request ask(const std::string& text, const std::vector<std::string>& pictures = {}) {
+  Request request;
+  Message message;
+  for (const std::string& picture : pictures) {
+    message.content.emplace_back();
+    message.content.back().kind = ContentBlock::Kind::image;
+    message.content.back().image.value = kDemo + "/eval/images/" + picture;
+  }
+  message.content.emplace_back();
+  message.content.back().text = text;
+  request.messages.push_back(std::move(message));
+  request.sampling.temperature = 0;
+  request.max_tokens = 10;
+  request.logprobs = 2;
+  return request;
+}
+
+// Text and pictures, greedy and sampled, one answer and several, both languages, long and short.
+std::vector<Request> mixed() {
+  std::vector<Request> all;
+  all.push_back(ask("What does the image show?", {"p001.png"}));
+  all.push_back(ask("How many cats are there?"));
+  all.push_back(ask("图里有几只猫？", {"p002.png", "p001.png"}));
+  std::string text;
+  for (int i = 0; i < 60; ++i) {
+    text += i % 2 == 0 ? "two red cats and " : "一只猫，";
+  }
+  all.push_back(ask(text));
+  all.back().ignores_eos = true;
+  all.push_back(ask("Tell me something.", {"p003.png"}));
+  all.back().sampling.temperature = 1.5;
+  all.back().sampling.seed = 7;
+  all.back().choices = 3;
+  all.push_back(ask("Tell me something."));
+  all.back().sampling.temperature = 1.0;
+  all.back().sampling.seed = 8;
+  all.back().sampling.frequency_penalty = 0.5;
+  all.back().stop = {"e"};
+  return all;
+}
+
+EngineOptions options_of(int threads, int64_t step_rows, int64_t kept, int64_t cache) {
+  EngineOptions options;
+  options.model = kDemo;
+  options.threads = threads;
+  options.step_rows = step_rows;
+  options.kept_states = kept;
+  options.picture_cache_bytes = cache;
+  options.context = 2048;
+  options.serving.max_running = 4;
+  options.serving.rows_beside_answers = std::min<int64_t>(step_rows, 5);
+  return options;
+}
+
+// What each request gets alone.
+const std::vector<Result>& expected() {
+  static const std::vector<Result> results = [] {
+    const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 512, 0, 0));
+    std::vector<Result> all;
+    for (const Request& request : mixed()) {
+      all.push_back(engine->generate(request));
+    }
+    return all;
+  }();
+  return results;
+}
+
+void expect_same(const Result& got, const Result& want, const std::string& name) {
+  ASSERT_EQ(got.choices.size(), want.choices.size()) << name;
+  EXPECT_EQ(got.prompt_tokens, want.prompt_tokens) << name;
+  for (size_t i = 0; i < want.choices.size(); ++i) {
+    const Choice& a = got.choices[i];
+    const Choice& b = want.choices[i];
+    ASSERT_EQ(a.ids, b.ids) << name << ", answer " << i;
+    EXPECT_EQ(a.text, b.text) << name;
+    EXPECT_EQ(a.finish_reason, b.finish_reason) << name;
+    EXPECT_EQ(a.stop_string, b.stop_string) << name;
+    ASSERT_EQ(a.logprobs.size(), b.logprobs.size()) << name;
+    for (size_t k = 0; k < b.logprobs.size(); ++k) {
+      EXPECT_EQ(a.logprobs[k].token.logprob, b.logprobs[k].token.logprob)  // not "nearly"
+          << name << ", answer " << i << ", token " << k;
+    }
+  }
+}
+
+void expect_all_same(Engine& engine, const std::string& name) {
+  std::vector<std::shared_ptr<Ticket>> tickets;
+  for (Request& request : mixed()) {
+    tickets.push_back(engine.submit(std::move(request)));
+  }
+  for (size_t i = 0; i < tickets.size(); ++i) {
+    expect_same(tickets[i]->result(), expected()[i], str_cat(name, ", request ", i));
+  }
+}
+
+TEST(Scheduler, NothingThatRunsBesideChangesAnAnswer) {
+  for (const int64_t step_rows : {1, 7, 64, 512}) {
+    for (const int threads : {1, 2}) {
+      const std::unique_ptr<Engine> engine = Engine::open(options_of(threads, step_rows, 0, 0));
+      expect_all_same(*engine, str_cat("steps of ", step_rows, ", ", threads, " threads"));
+    }
+  }
+}
+
+// The second round finds states and pictures of the first.
+TEST(Scheduler, NothingThatIsKeptChangesAnAnswer) {
+  const std::unique_ptr<Engine> engine = Engine::open(options_of(2, 7, 6, 1 << 20));
+  for (int round = 0; round < 3; ++round) {
+    expect_all_same(*engine, str_cat("round ", round));
+  }
+  Request again = ask("What does the image show?", {"p001.png"});
+  const Result result = engine->submit(again)->result();
+  EXPECT_GT(result.cached_tokens, 0);
+  const ServingStatistics statistics = engine->serving_statistics();
+  EXPECT_EQ(statistics.ended, 19);
+  EXPECT_EQ(statistics.unfinished, 0);
+  EXPECT_LT(statistics.steps, statistics.rows);
+}
+
+TEST(Scheduler, RequestsFromSeveralThreadsAndAlone) {
+  const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 64, 0, 1 << 20));
+  std::vector<std::thread> users;
+  for (int user = 0; user < 3; ++user) {
+    users.emplace_back([&] { expect_all_same(*engine, "side by side"); });
+  }
+  const Request alone = ask("How many cats are there?");
+  expect_same(engine->generate(alone), expected()[1], "alone, between steps");
+  for (std::thread& user : users) {
+    user.join();
+  }
+}
+
+TEST(Scheduler, EventsOfARequestAddUp) {
+  const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 64, 0, 0));
+  const std::shared_ptr<Ticket> ticket =
+      engine->submit(ask("What does the image show?", {"p001.png"}));
+  std::string content;
+  int pictures = 0;
+  while (const std::optional<RequestEvent> event = ticket->next()) {
+    if (event->kind == RequestEvent::Kind::delta &&
+        event->delta.kind == AnswerDelta::Kind::content) {
+      content += event->delta.text;
+    }
+    pictures += event->text == "picture" ? 1 : 0;
+  }
+  EXPECT_TRUE(ticket->has_ended());
+  EXPECT_GT(pictures, 0);
+  EXPECT_EQ(content, ticket->result().choices[0].answer.content);
+  EXPECT_FALSE(ticket->next(std::chrono::milliseconds(1)).has_value());
+}
+
+// A request that is cancelled anywhere leaves nothing behind, and others go on.
+TEST(Scheduler, CancelledRequestsLeaveNoTrace) {
+  const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 3, 4, 1 << 20));
+  const std::vector<Request> all = mixed();
+  for (int round = 0; round < 30; ++round) {
+    const size_t which = static_cast<size_t>(round) % all.size();
+    const std::shared_ptr<Ticket> dropped = engine->submit(all[which]);
+    const std::shared_ptr<Ticket> other = engine->submit(all[1]);
+    for (int i = 0; i < round; ++i) {
+      dropped->next(std::chrono::milliseconds(2));
+    }
+    dropped->cancel();
+    expect_same(other->result(), expected()[1], str_cat("round ", round));
+    const Result result = dropped->result();
+    if (result.is_cancelled) {
+      EXPECT_EQ(result.choices.back().finish_reason, FinishReason::cancelled);
+    }
+  }
+  EXPECT_EQ(engine->serving_statistics().unfinished, 0);
+}
+
+TEST(Scheduler, AFailingRequestTakesNoOtherWithIt) {
+  const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 64, 0, 0));
+  const std::shared_ptr<Ticket> good = engine->submit(mixed()[2]);
+  const std::shared_ptr<Ticket> bad = engine->submit(ask("x", {"no such picture.png"}));
+  EXPECT_THROW(bad->result(), Error);
+  expect_same(good->result(), expected()[2], "beside a failing one");
+  EXPECT_EQ(engine->serving_statistics().failed, 1);
+}
+
+std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Scheduler, WhatCanNeverFitIsSaidWithItsSum) {
+  EngineOptions options = options_of(1, 64, 0, 0);
+  options.serving.cache_tokens = 100;
+  const std::unique_ptr<Engine> engine = Engine::open(options);
+  Request request = ask("How many cats are there?");
+  request.max_tokens = 200;
+  const std::string message = refusal([&] { engine->submit(request)->result(); });
+  EXPECT_NE(message.find("the caches hold 100"), std::string::npos) << message;
+  expect_same(engine->submit(mixed()[1])->result(), expected()[1], "after it");
+}
+
+TEST(Scheduler, AFullQueueRefusesAtOnce) {
+  EngineOptions options = options_of(1, 1, 0, 0);
+  options.serving.max_queued = 2;
+  const std::unique_ptr<Engine> engine = Engine::open(options);
+  const std::shared_ptr<Ticket> a = engine->submit(mixed()[3]);
+  const std::shared_ptr<Ticket> b = engine->submit(mixed()[3]);
+  EXPECT_THROW(engine->submit(mixed()[1]), QueueFull);
+  a->cancel();
+  b->cancel();
+  a->result();
+  b->result();
+  engine->drain();
+  EXPECT_THROW(engine->submit(mixed()[1]), QueueFull);
+}
+
+TEST(Scheduler, OptionsOutOfRangeAreNamedAtOnce) {
+  const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 64, 0, 0));
+  Request request = ask("x");
+  request.sampling.top_p = 2;
+  EXPECT_NE(refusal([&] { engine->submit(request); }).find("top_p"), std::string::npos);
+  EngineOptions options = options_of(1, 64, 0, 0);
+  options.serving.encode_share = 1;
+  EXPECT_NE(refusal([&] { Engine::open(options); }).find("encode_share"), std::string::npos);
+}
+
+// An engine that goes ends what still runs.
+TEST(Scheduler, RequestsOfAnEngineThatGoesAreCancelled) {
+  std::shared_ptr<Ticket> ticket;
+  {
+    const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 1, 0, 0));
+    ticket = engine->submit(mixed()[3]);
+  }
+  EXPECT_TRUE(ticket->has_ended());
+  EXPECT_TRUE(ticket->result().is_cancelled);
+}
+
+TEST(Scheduler, TheHeartbeatBeatsWithoutWork) {
+  const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 64, 0, 0));
+  engine->submit(mixed()[1])->result();
+  const int64_t before = engine->serving_statistics().heartbeat;
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_GT(engine->serving_statistics().heartbeat, before);
+}
+
+}  // namespace
+}  // namespace tessera

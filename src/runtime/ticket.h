@@ -1,0 +1,59 @@
+// A request that was handed in: its events, its end, and the way to cancel it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "runtime/request.h"
+
+namespace tessera {
+
+struct RequestEvent {
+  enum class Kind { delta, progress, notice };
+  Kind kind = Kind::delta;
+  int64_t choice = 0;  // delta: of which answer
+  AnswerDelta delta = {};
+  std::string text = {};  // progress: the stage ("picture", "prompt"); notice: the line
+  int64_t done = 0;       // progress
+  int64_t total = 0;
+};
+
+// Shared by the caller and the engine. Every function may be called from any thread.
+class Ticket {
+ public:
+  // The next event; nothing when the request has ended and all its events were taken, or when
+  // `timeout` passes first.
+  std::optional<RequestEvent> next(
+      std::chrono::milliseconds timeout = std::chrono::milliseconds::max());
+  bool has_ended() const;
+
+  // Waits for the end. Throws the Error that the request failed with. Once.
+  Result result();
+
+  // The request ends soon, with FinishReason::cancelled.
+  void cancel() { is_cancelled_.store(true); }
+  const std::atomic<bool>& cancelled() const { return is_cancelled_; }
+
+  // The engine's side.
+  void push(RequestEvent event);
+  void finish(Result result);
+  void fail(std::exception_ptr error);
+
+ private:
+  std::atomic<bool> is_cancelled_ = false;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<RequestEvent> events_;
+  bool has_ended_ = false;
+  Result result_;
+  std::exception_ptr error_;
+};
+
+}  // namespace tessera
