@@ -10,7 +10,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   limits.max_pixels = int64_t{1} << 18;  // keeps one input in milliseconds
   limits.max_decoder_bytes = int64_t{1} << 25;
   const auto decoded = tessera::fuzz::parse_or_refuse([&] {
-    return tessera::intake::decode_image(std::as_bytes(std::span(data, size)), "input", {.limits = limits});
+    return tessera::intake::decode_image(std::as_bytes(std::span(data, size)), "input",
+                                         {.limits = limits});
   });
   if (decoded.has_value()) {
     const tessera::image::Image& rgb = decoded->rgb;

@@ -36,8 +36,8 @@ class MappedFile {
   int slot_ = -1;  // entry in the fault handler's table
 };
 
-// Lets go of the pages of `bytes`, which lie in a MappedFile: they leave the process's memory and are
-// read again from the file (or its cache) when touched.
+// Lets go of the pages of `bytes`, which lie in a MappedFile: they leave the process's memory and
+// are read again from the file (or its cache) when touched.
 void release_pages(std::span<const std::byte> bytes);
 
 // For main(): turns SIGBUS inside a registered map into

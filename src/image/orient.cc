@@ -12,8 +12,10 @@ Image orient(Image picture, int orientation) {
     return picture;
   }
   const bool is_transposed = orientation >= 5;
-  const bool is_mirrored = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
-  const bool is_flipped = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  const bool is_mirrored =
+      orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+  const bool is_flipped =
+      orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
   const Size from = picture.size();
   Image out(is_transposed ? Size{from.height, from.width} : from);
   for (int64_t y = 0; y < out.height(); ++y) {

@@ -28,8 +28,7 @@ struct FetchRules {
   std::chrono::milliseconds total_timeout{60'000};    // from first lookup to last byte
   int max_redirects = 5;
   std::string user_agent = "tessera";
-  std::string
-      ca_file;  // certificates (PEM) that https hosts are checked against; empty: the system's
+  std::string ca_file;  // PEM; issuers of certificates that are trusted; empty: the system's
 };
 
 enum class FetchFault {

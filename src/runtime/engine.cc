@@ -68,7 +68,7 @@ struct Engine::State {
   EngineBuffers buffers;
   GenerationDefaults defaults;
   double load_ms = 0;
-  std::mutex computing;  // held by whoever runs the model
+  ModelMutex computing;
   mutable std::mutex starting;
   std::unique_ptr<Scheduler> scheduler;  // since the first submit(); goes before all the others
 
@@ -202,7 +202,7 @@ std::string_view Engine::token_bytes(int32_t id) const {
 
 Result Engine::generate(const Request& request, const Events& events) {
   State& s = *state_;
-  const std::lock_guard computing(s.computing);
+  const ModelMutex::Lock computing(s.computing);
   Generation generation({.prompt = s.prompt_context(),
                          .context = s.context,
                          .ctx = s.ctx,

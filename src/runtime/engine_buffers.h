@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 
 #include "models/deepseek_v41/model.h"
 #include "models/deepseek_v41/step.h"
@@ -13,6 +14,29 @@ namespace tessera {
 struct EngineBuffers {
   std::unique_ptr<deepseek_v41::StepBuffers> step;
   std::unique_ptr<deepseek_v41::VisionBuffers<bf16>> vision;
+};
+
+// Whoever computes holds the model: the step loop for a step, generate() for a request. Who waits
+// longer comes first, so the loop, which asks again at once, keeps nobody out.
+class ModelMutex {
+ public:
+  class Lock {
+   public:
+    explicit Lock(ModelMutex& mutex) : mutex_(mutex) {
+      const std::lock_guard next(mutex_.next_);
+      mutex_.model_.lock();
+    }
+    ~Lock() { mutex_.model_.unlock(); }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    ModelMutex& mutex_;
+  };
+
+ private:
+  std::mutex next_;  // held while waiting for the model
+  std::mutex model_;
 };
 
 // The buffers, with room for so much at least.

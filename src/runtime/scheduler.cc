@@ -126,7 +126,7 @@ void Scheduler::step_loop() {
       }
       waiting_.splice(waiting_.end(), prepared_);
     }
-    const std::lock_guard model(c_.model);
+    const ModelMutex::Lock model(c_.model);
     c_.ctx.trace.stop();
     drop_cancelled();
     admit();

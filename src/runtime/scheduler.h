@@ -2,7 +2,6 @@
 // change another one's tokens. Internal to the runtime.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -26,7 +25,7 @@ struct SchedulerContext {
   KeptStates& kept;
   PictureCache& picture_cache;
   EngineBuffers& buffers;
-  std::mutex& model;  // whoever computes holds it
+  ModelMutex& model;
 };
 
 class Scheduler {
@@ -90,7 +89,6 @@ class Scheduler {
   double picture_credit_ms_ = 0;  // encoding time that decoding streams still grant
   double last_step_ms_ = 0;
 
-  std::atomic<bool> stops_ = false;
   std::vector<std::jthread> threads_;
 };
 

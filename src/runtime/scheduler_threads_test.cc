@@ -123,7 +123,7 @@ TEST(Scheduler, NothingThatRunsBesideChangesAnAnswer) {
 
 // The second round finds states and pictures of the first.
 TEST(Scheduler, NothingThatIsKeptChangesAnAnswer) {
-  const std::unique_ptr<Engine> engine = Engine::open(options_of(2, 7, 6, 1 << 20));
+  const std::unique_ptr<Engine> engine = Engine::open(options_of(2, 7, 32, 1 << 20));
   for (int round = 0; round < 3; ++round) {
     expect_all_same(*engine, str_cat("round ", round));
   }
