@@ -110,8 +110,9 @@ TEST_F(PictureSources, FailuresOfAServer) {
 }
 
 TEST_F(PictureSources, DamagedInlineDataIsNamedByItsPlace) {
-  expect_error(run_program({"run", "--image", file_, "--image", "data:image/png;base64,iVBOR!", "x"}),
-               2, {"image 1: corrupt: "});
+  expect_error(
+      run_program({"run", "--image", file_, "--image", "data:image/png;base64,iVBOR!", "x"}), 2,
+      {"image 1: corrupt: "});
   expect_error(run_program({"run", "--image", "data:image/png;base64,PGh0bWw+", "x"}), 2,
                {"image 0: unrecognised: ", "HTML"});
 }

@@ -163,11 +163,7 @@ void RequestTask::begin_answers(std::span<const float> logits) {
           ticket_->push(std::move(event));
         });
     std::vector<float> own(logits.begin(), logits.end());  // choosing changes them
-    if (request_.max_tokens == 0) {
-      close(answer, FinishReason::length);
-    } else {
-      advance(static_cast<size_t>(i), own);
-    }
+    advance(static_cast<size_t>(i), own);
   }
 }
 

@@ -16,7 +16,9 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-constexpr std::chrono::milliseconds kLookAgain{50};  // while pictures are prepared elsewhere
+constexpr std::chrono::milliseconds kLookAgain{50};  // beats of the heart without work
+// Pictures at a time while no answer waits: then new and cancelled requests are looked at.
+constexpr double kPictureTurnMs = 20;
 
 }  // namespace
 
@@ -214,11 +216,8 @@ bool Scheduler::is_decoding() const {
 void Scheduler::encode_pictures() {
   if (!is_decoding()) {
     picture_credit_ms_ = 0;
-    while (encode_tile()) {
-      const std::lock_guard lock(mutex_);
-      if (!prepared_.empty() || is_stopping_) {
-        return;  // somebody new may have a text to answer
-      }
+    const Clock::time_point start = Clock::now();
+    while (ms_since(start) < kPictureTurnMs && encode_tile()) {
     }
     return;
   }

@@ -37,7 +37,14 @@ Result Ticket::result() {
 void Ticket::push(RequestEvent event) {
   {
     const std::lock_guard lock(mutex_);
-    events_.push_back(std::move(event));
+    const bool is_newer = event.kind == RequestEvent::Kind::progress && !events_.empty() &&
+                          events_.back().kind == RequestEvent::Kind::progress &&
+                          events_.back().text == event.text;
+    if (is_newer) {
+      events_.back() = std::move(event);  // nobody needs to see every step
+    } else {
+      events_.push_back(std::move(event));
+    }
   }
   changed_.notify_all();
 }
