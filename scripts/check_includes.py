@@ -38,7 +38,7 @@ SUBCOMMAND = {
     "tokenize": {"tokenizer", "models"},
     "picture": {"image"},
     "image": {"image", "intake", "io", "models"},  # pixels, their hashes, limits of a config.json
-    "bench": {"ops", "bench"},
+    "bench": {"ops", "bench"},  # what it measures
 }
 
 # A unit test sees what its module sees, and these.

@@ -5,6 +5,7 @@
 
 #include "base/data_folder.h"
 #include "base/error.h"
+#include "base/output_file.h"
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
@@ -17,6 +18,7 @@
 #include "number_option.h"
 #include "ops/op_bench.h"
 #include "output.h"
+#include "serve/serve_bench.h"
 
 namespace tessera {
 namespace {
@@ -36,6 +38,10 @@ struct Arguments {
   int runs = 1;
   bench::DecodeBenchOptions decode;
   bench::PrefillBenchOptions prefill;
+  std::string model;  // of `serve`
+  std::string csv;
+  int64_t running = 8;
+  bench::ServeBenchOptions serve;
 };
 
 int threads_of(const Arguments& a) {
@@ -218,6 +224,54 @@ void bench_prefill(const Arguments& a) {
   }
 }
 
+Json to_json(const bench::Percentiles& p) {
+  Json json = Json::object();
+  json.set("p50", Json::number(p.p50));
+  json.set("p90", Json::number(p.p90));
+  json.set("p99", Json::number(p.p99));
+  return json;
+}
+
+Json to_json(const bench::ServeReport& report) {
+  std::vector<double> text_first, picture_first, gaps;
+  int64_t tokens = 0;
+  for (const bench::ServedRequest& request : report.requests) {
+    (request.has_picture ? picture_first : text_first).push_back(request.first_ms);
+    gaps.insert(gaps.end(), request.gaps_ms.begin(), request.gaps_ms.end());
+    tokens += request.tokens;
+  }
+  Json json = Json::object();
+  json.set("requests", Json::number(static_cast<int64_t>(report.requests.size())));
+  json.set("seconds", Json::number(report.seconds));
+  json.set("tokens", Json::number(tokens));
+  json.set("tokens_per_second", Json::number(static_cast<double>(tokens) / report.seconds));
+  json.set("first_text_ms", to_json(bench::percentiles(text_first)));
+  json.set("first_text_picture_ms", to_json(bench::percentiles(picture_first)));
+  json.set("between_texts_ms", to_json(bench::percentiles(gaps)));
+  json.set("steps", Json::number(report.statistics.steps));
+  json.set("rows", Json::number(report.statistics.rows));
+  json.set("answer_rows", Json::number(report.statistics.answer_rows));
+  return json;
+}
+
+void bench_serve(const Arguments& a) {
+  EngineOptions options;
+  options.model = resolve_model(a.model);
+  options.threads = threads_of(a);
+  options.serving.max_running = a.running;
+  options.serving.max_queued = std::max(a.serve.requests, options.serving.max_queued);
+  const std::unique_ptr<Engine> engine = Engine::open(options);
+  const bench::ServeReport report = bench::bench_serve(*engine, a.serve);
+  if (!a.csv.empty()) {
+    OutputFile file(a.csv);
+    file.write(bench::serve_csv(report));
+    file.commit();
+  }
+  Output out;
+  out.write(a.is_json ? io::dump_compact(Json::array({to_json(report)})) + "\n"
+                      : bench::serve_text(report));
+}
+
 CLI::App& add_kind(CLI::App& bench, const std::shared_ptr<Arguments>& a, const char* name,
                    const char* help, void (*run)(const Arguments&)) {
   CLI::App* kind = bench.add_subcommand(name, help);
@@ -264,6 +318,21 @@ void add_bench_command(CLI::App& app) {
       ->allow_extra_args(false)
       ->delimiter(',');
   add_number_option(prefill, "--chunk", a->prefill.chunk, "most rows of a step");
+  CLI::App& serve = add_kind(
+      *command, a, "serve",
+      "load on the engine: requests that arrive by the clock, texts and pictures", bench_serve);
+  serve.add_option("--model", a->model, "checkpoint folder (default: demo model)")
+      ->type_name("DIR|ORG/NAME");
+  add_number_option(serve, "--rate", a->serve.rate, "requests per second (default 4)");
+  add_number_option(serve, "--requests", a->serve.requests, "how many (default 64)");
+  add_number_option(serve, "--pictures", a->serve.pictures,
+                    "share of them with a picture (default 0.25)");
+  add_number_option(serve, "--words", a->serve.prompt_words, "most words of a prompt (default 60)");
+  add_number_option(serve, "--max-tokens", a->serve.max_tokens,
+                    "tokens of every answer (default 32)");
+  add_number_option(serve, "--running", a->running, "requests in a step at most (default 8)");
+  add_number_option(serve, "--seed", a->serve.seed, "seed of arrivals and prompts (default 1)");
+  serve.add_option("--csv", a->csv, "write one line per request")->type_name("FILE");
   for (CLI::App* kind : {&vision, &decode, &prefill}) {
     kind->add_option("--config", a->config,
                      "config.json of a DeepSeek-V4.1 model (default: DeepSeek-V4.1-Flash)")
@@ -276,7 +345,8 @@ void add_bench_command(CLI::App& app) {
       "  tessera bench machine\n"
       "  tessera bench vision --size 504x504 --json\n"
       "  tessera bench decode --experts 16\n"
-      "  tessera bench prefill --tokens 2048,8192,32768");
+      "  tessera bench prefill --tokens 2048,8192,32768\n"
+      "  tessera bench serve --rate 10 --requests 200 --csv requests.csv");
 }
 
 }  // namespace tessera

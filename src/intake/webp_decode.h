@@ -9,7 +9,9 @@
 
 namespace tessera::intake {
 
-// `bytes` start with the signature of the format.
+// `bytes` start with the signature of the format. A file shorter than its RIFF container is
+// truncated; image data that ends early inside a whole container is corrupt. Needs up to 9 bytes
+// for each pixel of the frame besides the picture.
 DecodeResult decode_webp(std::span<const std::byte> bytes, const DecodeOptions& options);
 
 }  // namespace tessera::intake
