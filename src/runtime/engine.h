@@ -44,9 +44,13 @@ struct ServingStatistics {
   int64_t failed = 0;
   int64_t unfinished = 0;
   int64_t steps = 0;
-  int64_t rows = 0;         // of all steps
-  int64_t answer_rows = 0;  // of these, one per token of an answer
-  int64_t heartbeat = 0;    // rises as long as the step loop lives
+  int64_t rows = 0;           // of all steps
+  int64_t answer_rows = 0;    // of these, one per token of an answer
+  int64_t prompt_tokens = 0;  // of the requests that ended
+  int64_t cached_tokens = 0;  // of these, taken from kept states
+  int64_t pictures = 0;
+  int64_t cached_pictures = 0;  // of these, encoded by earlier requests
+  int64_t heartbeat = 0;        // rises as long as the step loop lives
 };
 
 // There is no room for another request; it may be tried again later.

@@ -108,7 +108,7 @@ void Generation::resume() {
     return;
   }
   placed_ = placed_pictures(prompt_);
-  if (const deepseek_v41::SequenceState* kept = c_.kept.find(rows_.ids, placed_)) {
+  if (const deepseek_v41::SequenceState* kept = c_.kept.find(rows_.ids, placed_, request_.tenant)) {
     state_ = *kept;
     state_.sampled = 0;
     result_.cached_tokens = state_.position;
@@ -131,7 +131,7 @@ void Generation::encode_pictures() {
 
 // nullptr when the request was cancelled meanwhile.
 std::shared_ptr<const EncodedPicture> Generation::encode(size_t i) {
-  const std::string& key = prompt_.pictures[i].content_key;
+  const std::string key = picture_key(request_.tenant, prompt_.pictures[i].content_key);
   const bool uses_cache = c_.picture_cache.is_on() && request_.sink == nullptr;
   if (uses_cache) {
     if (std::shared_ptr<const EncodedPicture> known = c_.picture_cache.find(key)) {
@@ -224,7 +224,7 @@ void Generation::prefill() {
     const int64_t rows = std::min(most, end - state_.position);
     step(rows, state_.position + rows == total ? 1 : 0);
     if (state_.position == kept && kept < total) {
-      c_.kept.keep(state_, rows_.ids, placed_);
+      c_.kept.keep(state_, rows_.ids, placed_, request_.tenant);
     }
     if (events_.on_progress) {
       events_.on_progress("prompt", state_.position, total);
@@ -295,7 +295,7 @@ void Generation::answer(int64_t index) {
     choice.finish_reason = FinishReason::tool_calls;
   }
   if (keeps_states() && index == 0) {
-    c_.kept.keep(state_, rows_.ids, placed_);
+    c_.kept.keep(state_, rows_.ids, placed_, request_.tenant);
   }
   if (!is_last) {
     rows_.truncate(static_cast<size_t>(result_.prompt_tokens));

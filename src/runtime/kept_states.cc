@@ -21,11 +21,12 @@ bool KeptStates::Entry::begins(std::span<const int32_t> other,
 }
 
 const deepseek_v41::SequenceState* KeptStates::find(std::span<const int32_t> ids,
-                                                    std::span<const PlacedPicture> pictures) {
+                                                    std::span<const PlacedPicture> pictures,
+                                                    std::string_view tenant) {
   auto best = entries_.end();
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
     const bool is_longer = best == entries_.end() || entry->ids.size() > best->ids.size();
-    if (is_longer && entry->begins(ids, pictures)) {
+    if (is_longer && entry->tenant == tenant && entry->begins(ids, pictures)) {
       best = entry;
     }
   }
@@ -37,16 +38,18 @@ const deepseek_v41::SequenceState* KeptStates::find(std::span<const int32_t> ids
 }
 
 void KeptStates::keep(const deepseek_v41::SequenceState& state, std::span<const int32_t> ids,
-                      std::span<const PlacedPicture> pictures) {
+                      std::span<const PlacedPicture> pictures, std::string_view tenant) {
   if (!is_on() || state.position == 0) {
     return;
   }
   const std::span<const int32_t> own = ids.first(static_cast<size_t>(state.position));
   const std::span<const PlacedPicture> placed = before(pictures, state.position);
   entries_.remove_if([&](const Entry& entry) {
-    return std::ranges::equal(entry.ids, own) && std::ranges::equal(entry.pictures, placed);
+    return entry.tenant == tenant && std::ranges::equal(entry.ids, own) &&
+           std::ranges::equal(entry.pictures, placed);
   });
-  entries_.push_front({state, {own.begin(), own.end()}, {placed.begin(), placed.end()}});
+  entries_.push_front(
+      {state, {own.begin(), own.end()}, {placed.begin(), placed.end()}, std::string(tenant)});
   if (static_cast<int64_t>(entries_.size()) > most_) {
     entries_.pop_back();
   }

@@ -7,10 +7,18 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 
+#include "base/str_cat.h"
 #include "runtime/picture_encoder.h"
 
 namespace tessera {
+
+// What a picture is kept under: the pixels that the model sees (intake/content_key.h), for one
+// tenant.
+inline std::string picture_key(std::string_view tenant, const std::string& content_key) {
+  return str_cat(content_key, " ", tenant);
+}
 
 // Least recently used pictures go first. A picture that somebody still holds lives on after it has
 // gone from here, and is not counted then. Safe from any thread.
@@ -21,7 +29,7 @@ class PictureCache {
 
   bool is_on() const { return max_bytes_ > 0; }
 
-  // `key`: intake/content_key.h. nullptr if it is not here.
+  // nullptr if it is not here.
   std::shared_ptr<const EncodedPicture> find(const std::string& key);
 
   // Does nothing with a picture larger than the whole cache.

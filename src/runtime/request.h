@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -76,7 +77,12 @@ struct Request {
   std::vector<int32_t> fed_ids;
   bool stops_after_vision = false;
 
+  // Requests of one tenant use what others of it left in the caches, and only those: what is kept
+  // tells nobody else that a text or picture has been here.
+  std::string tenant;
   const std::atomic<bool>* cancel = nullptr;  // looked at between tiles and steps
+  // From submit() on; what is late ends like a cancelled request, with Result::is_late.
+  std::optional<std::chrono::milliseconds> deadline;
 };
 
 // How a message names an option: top_p, or --top-p.
@@ -122,6 +128,7 @@ struct Result {
   std::vector<CallPlan> calls;          // forward calls made for the prompt and the first choice
   std::vector<int32_t> call_tokens;     // the token chosen after each
   bool is_cancelled = false;
+  bool is_late = false;  // the deadline ended it
   bool is_thinking = false;
   uint64_t seed = 0;
   double queue_ms = 0;  // from being handed in to having memory

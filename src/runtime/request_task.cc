@@ -235,6 +235,7 @@ void RequestTask::finish() {
   }
   answers_.clear();
   state_.reset();
+  result_.is_late = result_.is_cancelled && is_late();
   ticket_->finish(std::move(result_));
 }
 

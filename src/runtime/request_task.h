@@ -10,6 +10,7 @@
 #include "models/deepseek_v41/step.h"
 #include "runtime/answer_writer.h"
 #include "runtime/kept_states.h"
+#include "runtime/picture_cache.h"
 #include "runtime/sequence_rows.h"
 #include "runtime/ticket.h"
 #include "runtime/token_chooser.h"
@@ -30,7 +31,15 @@ class RequestTask {
   // Ends the request. After one of these nothing else may be called.
   void finish();
   void fail(std::exception_ptr error) { ticket_->fail(std::move(error)); }
-  bool is_cancelled() const { return ticket_->cancelled().load(std::memory_order_relaxed); }
+  // Nobody wants it any more, or its deadline has passed.
+  bool is_cancelled() const {
+    return ticket_->cancelled().load(std::memory_order_relaxed) || is_late();
+  }
+  const Result& result() const { return result_; }
+  std::string_view tenant() const { return request_.tenant; }
+  std::string picture_key(size_t i) const {
+    return tessera::picture_key(request_.tenant, prompt_.pictures[i].content_key);
+  }
 
   // Tokens that the caches must have room for until the end.
   int64_t most_tokens() const;
@@ -84,6 +93,9 @@ class RequestTask {
     bool is_done = false;
   };
 
+  bool is_late() const {
+    return request_.deadline.has_value() && Clock::now() - submitted_ >= *request_.deadline;
+  }
   void report(const char* stage, int64_t done, int64_t total);
   void begin_answers(std::span<const float> logits);
   void advance(size_t index, std::span<float> logits);

@@ -147,6 +147,11 @@ void Scheduler::step_loop() {
 // Counted before anybody can see that it has ended.
 void Scheduler::end(RequestTask& task) {
   const std::lock_guard lock(mutex_);
+  const Result& result = task.result();
+  statistics_.prompt_tokens += result.prompt_tokens;
+  statistics_.cached_tokens += result.cached_tokens;
+  statistics_.pictures += static_cast<int64_t>(result.span_tokens.size());
+  statistics_.cached_pictures += result.cached_pictures;
   task.finish();
   --unfinished_;
   ++statistics_.ended;
@@ -201,7 +206,8 @@ void Scheduler::admit() {
       return;
     }
     reserved_tokens_ += tokens;
-    task.start(c_.pools, c_.kept.is_on() ? c_.kept.find(task.ids(), task.placed()) : nullptr);
+    task.start(c_.pools,
+               c_.kept.is_on() ? c_.kept.find(task.ids(), task.placed(), task.tenant()) : nullptr);
     admitted_.splice(admitted_.end(), waiting_, waiting_.begin());
   }
 }
@@ -242,7 +248,7 @@ bool Scheduler::encode_tile() {
       if (!next.has_value()) {
         continue;
       }
-      if (auto known = c_.picture_cache.find(task->picture(*next).content_key)) {
+      if (auto known = c_.picture_cache.find(task->picture_key(*next))) {
         task->take_picture(*next, std::move(known), true);
         return true;
       }
@@ -267,7 +273,7 @@ bool Scheduler::encode_tile() {
     auto encoded = std::make_shared<EncodedPicture>();
     encoded->tokens = picture.image.plan.canvas.tokens;
     encoded->rows = job.take_out();
-    c_.picture_cache.keep(picture.content_key, encoded);
+    c_.picture_cache.keep(picture_.task->picture_key(picture_.picture), encoded);
     picture_.task->take_picture(picture_.picture, std::move(encoded), false);
     picture_ = {};
   }
@@ -351,7 +357,7 @@ void Scheduler::step() {
       owners[i]->take(runs[i], logits, last_step_ms_);
       if (std::optional<RequestTask::Keepsake> kept = owners[i]->keepsake(runs[i]);
           kept.has_value() && c_.kept.is_on()) {
-        c_.kept.keep(*kept->state, kept->ids, owners[i]->placed());
+        c_.kept.keep(*kept->state, kept->ids, owners[i]->placed(), owners[i]->tenant());
       }
     } catch (...) {
       failures[i] = std::current_exception();

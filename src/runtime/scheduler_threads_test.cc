@@ -132,6 +132,8 @@ TEST(Scheduler, NothingThatIsKeptChangesAnAnswer) {
   EXPECT_GT(result.cached_tokens, 0);
   const ServingStatistics statistics = engine->serving_statistics();
   EXPECT_EQ(statistics.ended, 19);
+  EXPECT_GT(statistics.cached_tokens, 0);
+  EXPECT_GT(statistics.cached_pictures, 0);
   EXPECT_EQ(statistics.unfinished, 0);
   EXPECT_LT(statistics.steps, statistics.rows);
 }
@@ -196,6 +198,42 @@ TEST(Scheduler, AFailingRequestTakesNoOtherWithIt) {
   EXPECT_THROW(bad->result(), Error);
   expect_same(good->result(), expected()[2], "beside a failing one");
   EXPECT_EQ(engine->serving_statistics().failed, 1);
+}
+
+// What one tenant left is of no use to another, and the answers are the same.
+TEST(Scheduler, TenantsDoNotShareWhatIsKept) {
+  const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 64, 8, 1 << 20));
+  Request request = mixed()[0];
+  request.tenant = "a";
+  engine->submit(request)->result();
+  request.tenant = "b";
+  const Result other = engine->submit(request)->result();
+  EXPECT_EQ(other.cached_tokens, 0);
+  EXPECT_EQ(other.cached_pictures, 0);
+  expect_same(other, expected()[0], "another tenant");
+  request.tenant = "a";
+  const Result again = engine->submit(request)->result();
+  EXPECT_GT(again.cached_tokens, 0);
+  expect_same(again, expected()[0], "the same tenant");
+  const ServingStatistics statistics = engine->serving_statistics();
+  EXPECT_EQ(statistics.cached_tokens, again.cached_tokens);
+  EXPECT_EQ(statistics.prompt_tokens, 3 * again.prompt_tokens);
+  EXPECT_EQ(statistics.pictures, 3);
+}
+
+TEST(Scheduler, WhatIsLateEnds) {
+  const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 1, 0, 0));
+  Request request = mixed()[3];
+  request.deadline = std::chrono::milliseconds(30);
+  request.max_tokens = 1000;
+  const Result late = engine->submit(request)->result();
+  EXPECT_TRUE(late.is_cancelled);
+  EXPECT_TRUE(late.is_late);
+  request = mixed()[1];
+  request.deadline = std::chrono::minutes(10);
+  const Result result = engine->submit(request)->result();
+  EXPECT_FALSE(result.is_late);
+  expect_same(result, expected()[1], "in time");
 }
 
 std::string refusal(const std::function<void()>& call) {
