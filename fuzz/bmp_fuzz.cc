@@ -1,29 +1,7 @@
-// intake/decode.h, BMP: any bytes are refused or give a picture of the size the limits allow.
-#include <algorithm>
-#include <vector>
-
-#include "fuzz/target.h"
-#include "intake/decode.h"
-#include "intake/sniff.h"
+// intake/decode.h, BMP.
+#include "fuzz/picture_target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  tessera::intake::DecodeLimits limits;
-  limits.max_pixels = int64_t{1} << 18;  // keeps one input in milliseconds
-  limits.max_decoder_bytes = int64_t{1} << 25;
-  const auto bytes = std::as_bytes(std::span(data, size));
-  if (tessera::intake::sniff(bytes).kind != tessera::intake::ContentKind::bmp) {
-    return 0;  // other formats have their own targets
-  }
-  const auto decoded = tessera::fuzz::parse_or_refuse(
-      [&] { return tessera::intake::decode_image(bytes, "input", {.limits = limits}); });
-  if (decoded.has_value()) {
-    const tessera::image::Image& rgb = decoded->rgb;
-    TESSERA_CHECK(rgb.width() * rgb.height() <= limits.max_pixels);
-    // A file that was accepted must not depend on what follows it.
-    std::vector<uint8_t> longer(data, data + size);
-    longer.push_back(0);
-    const auto again = tessera::intake::decode_image(std::as_bytes(std::span(longer)), "longer");
-    TESSERA_CHECK(std::ranges::equal(again.rgb.bytes(), rgb.bytes()));
-  }
+  tessera::fuzz::check_picture(tessera::intake::ContentKind::bmp, data, size);
   return 0;
 }

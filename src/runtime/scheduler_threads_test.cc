@@ -138,6 +138,17 @@ TEST(Scheduler, NothingThatIsKeptChangesAnAnswer) {
   EXPECT_LT(statistics.steps, statistics.rows);
 }
 
+// More than the caches hold: states and pictures come and go all the time.
+TEST(Scheduler, CachesThatAreTooSmallChangeNoAnswer) {
+  EngineOptions options = options_of(1, 64, 1, 2000);  // one state, one small picture
+  options.serving.max_running = 2;
+  options.serving.cache_tokens = 700;  // so that requests wait for memory
+  const std::unique_ptr<Engine> engine = Engine::open(options);
+  for (int round = 0; round < 4; ++round) {
+    expect_all_same(*engine, str_cat("small caches, round ", round));
+  }
+}
+
 TEST(Scheduler, RequestsFromSeveralThreadsAndAlone) {
   const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 64, 0, 1 << 20));
   std::vector<std::thread> users;
