@@ -304,6 +304,57 @@ TEST(StepInvariance, LeavingOutUnneededRowsChangesNothing) {
   }
 }
 
+// Several ends: the state is complete at each of them, whatever lies between, in steps of any size.
+// Rows that are left out hold NaN codes.
+TEST(StepInvariance, TheStateIsCompleteAtEveryEnd) {
+  const int64_t length = 150;
+  const Prompt prompt(length, 31);
+  Machine machine;
+  for (const std::vector<int64_t>& borders :
+       {std::vector<int64_t>{20}, {47, 48}, {1, 60, 149}, {75, 100, 131}}) {
+    for (const int64_t chunk : {7, 64, 150}) {
+      std::vector<RowEnd> ends;
+      for (const int64_t border : borders) {
+        ends.push_back({border, 1});
+      }
+      ends.push_back({length, 1});
+      SequenceState half(config(), machine.pools);
+      SequenceState full(config(), machine.pools);
+      for (const RowEnd& end : ends) {
+        while (half.position < end.position) {
+          const int64_t rows = std::min(chunk, end.position - half.position);
+          std::memset(machine.buffers.window_rows.data(), 0x7f, machine.buffers.window_rows.size());
+          StepPlan plan;
+          machine.add(plan, half, prompt, rows);
+          plan_needed_rows(plan, config(), ends);
+          half.prepare(config(), rows);
+          forward(machine.ctx, tiny_model().network, plan, machine.buffers);
+          commit(config(), plan, 0, rows, machine.buffers, half);
+        }
+        machine.step(full, prompt, end.position - full.position, end.position - full.position);
+        expect_same_state(half, full);
+      }
+    }
+  }
+}
+
+// A border that is no end has no complete state: what the ends are for.
+TEST(StepInvariance, WithoutAnEndTheStateIsNotComplete) {
+  const Prompt prompt(150, 32);
+  Machine machine;
+  SequenceState half(config(), machine.pools), full(config(), machine.pools);
+  std::memset(machine.buffers.window_rows.data(), 0x7f, machine.buffers.window_rows.size());
+  StepPlan plan;
+  machine.add(plan, half, prompt, 60);
+  const RowEnd end = {150, 1};
+  plan_needed_rows(plan, config(), {&end, 1});
+  half.prepare(config(), 60);
+  forward(machine.ctx, tiny_model().network, plan, machine.buffers);
+  commit(config(), plan, 0, 60, machine.buffers, half);
+  machine.step(full, prompt, 60, 60);
+  EXPECT_NE(half.rings, full.rings);
+}
+
 // The saving is real: at the tiny model's shape only the last rows run in the layers behind the
 // last source.
 TEST(StepInvariance, NeededRowsFollowTheFormula) {

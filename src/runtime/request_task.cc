@@ -39,6 +39,30 @@ void RequestTask::prepare() {
   pictures_.resize(prompt_.pictures.size());
   rows_.ids = prompt_.expanded.ids;
   rows_.types = prompt_.expanded.types;
+  find_borders();
+}
+
+// Where other prompts may part from this one: before its first user turn (a system prompt that many
+// share), before its last one (the next question about the same), and before its last token (the
+// next turn of the conversation: chat specification 7.2, last point).
+void RequestTask::find_borders() {
+  const auto add = [&](int64_t position) {
+    const bool is_new = position > 0 && position < result_.prompt_tokens &&
+                        (borders_.empty() || borders_.back() < position);
+    if (is_new) {
+      borders_.push_back(position);
+    }
+  };
+  const std::optional<int32_t> user = context_.encoder.user_token();
+  if (user.has_value()) {
+    const auto first = std::find(rows_.ids.begin(), rows_.ids.end(), *user);
+    const auto last = std::find(rows_.ids.rbegin(), rows_.ids.rend(), *user);
+    if (first != rows_.ids.end()) {
+      add(first - rows_.ids.begin());
+      add(rows_.ids.rend() - last - 1);
+    }
+  }
+  add(result_.prompt_tokens - 1);
 }
 
 int64_t RequestTask::most_tokens() const {
@@ -101,16 +125,22 @@ void RequestTask::add_prompt_run(int64_t most, bool keeps_states, deepseek_v41::
     has_rows_placed_ = true;
   }
   const int64_t total = result_.prompt_tokens;
-  // The last token is a step of its own where states are kept (Generation::prefill).
-  const int64_t kept = keeps_states ? total - 1 : total;
-  const int64_t end = state_->position < kept ? kept : total;
+  // Steps end where a state is to be kept, and it is complete there.
+  int64_t end = total;
+  for (const int64_t border :
+       keeps_states ? std::span<const int64_t>(borders_) : std::span<const int64_t>()) {
+    if (border > state_->position) {
+      end = std::min(end, border);
+      ends.push_back({.position = border, .tail = 1, .run = runs.size()});
+    }
+  }
+  ends.push_back({.position = total, .tail = 1, .run = runs.size()});
   const int64_t rows = std::min(most, end - state_->position);
   const size_t first = static_cast<size_t>(state_->position);
   const size_t count = static_cast<size_t>(rows);
   deepseek_v41::add_run(plan, *state_, std::span(rows_.ids).subspan(first, count),
                         std::span(rows_.types).subspan(first, count),
                         std::span(rows_.embeddings).subspan(first, count));
-  ends.push_back({.position = total, .tail = 1});
   runs.push_back({.rows = rows,
                   .answer = -1,
                   .has_logits = state_->position + rows == total,
@@ -125,7 +155,7 @@ void RequestTask::add_answer_runs(deepseek_v41::StepPlan& plan,
       continue;
     }
     deepseek_v41::add_run(plan, answer.state, {&answer.choice.ids.back(), 1}, {}, {});
-    ends.push_back({.position = answer.state.position + 1, .tail = 1});
+    ends.push_back({.position = answer.state.position + 1, .tail = 1, .run = runs.size()});
     runs.push_back(
         {.rows = 1, .answer = static_cast<int64_t>(i), .has_logits = true, .state = &answer.state});
   }
@@ -202,9 +232,9 @@ void RequestTask::close(AnswerRun& answer, FinishReason reason) {
 
 std::optional<RequestTask::Keepsake> RequestTask::keepsake(const Run& run) const {
   Keepsake kept;
-  if (run.answer < 0 && state_->position == result_.prompt_tokens - 1) {
+  if (run.answer < 0 && std::binary_search(borders_.begin(), borders_.end(), state_->position)) {
     kept.state = &*state_;
-    kept.ids = {rows_.ids.begin(), rows_.ids.end() - 1};
+    kept.ids = {rows_.ids.begin(), rows_.ids.begin() + state_->position};
     return kept;
   }
   if (run.answer == 0 && answers_[0].is_done) {

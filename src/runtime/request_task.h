@@ -58,7 +58,7 @@ class RequestTask {
   int64_t active_answers() const;
 
   // Rows for a step: the next part of the prompt, up to `most` rows, or one row of each answer that
-  // goes on. `ends` gets one entry per run.
+  // goes on. `ends` gets at least one entry per run.
   struct Run {
     int64_t rows = 0;
     int64_t answer = -1;  // -1: of the prompt
@@ -96,6 +96,7 @@ class RequestTask {
   bool is_late() const {
     return request_.deadline.has_value() && Clock::now() - submitted_ >= *request_.deadline;
   }
+  void find_borders();
   void report(const char* stage, int64_t done, int64_t total);
   void begin_answers(std::span<const float> logits);
   void advance(size_t index, std::span<float> logits);
@@ -111,6 +112,7 @@ class RequestTask {
   std::vector<PlacedPicture> placed_;
   std::vector<std::shared_ptr<const EncodedPicture>> pictures_;
   SequenceRows rows_;
+  std::vector<int64_t> borders_;  // positions whose states are worth keeping, ascending
   bool has_rows_placed_ = false;
   std::optional<deepseek_v41::SequenceState> state_;  // of the prompt
   std::vector<AnswerRun> answers_;

@@ -211,6 +211,25 @@ TEST(Scheduler, AFailingRequestTakesNoOtherWithIt) {
   EXPECT_EQ(engine->serving_statistics().failed, 1);
 }
 
+// Requests that share a system prompt or a picture compute what they share once.
+TEST(Scheduler, ASharedBeginningIsComputedOnce) {
+  EngineOptions plain_options = options_of(1, 512, 0, 0);
+  const std::unique_ptr<Engine> plain = Engine::open(plain_options);
+  const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 64, 16, 1 << 20));
+  Message system;
+  system.role = Role::system;
+  system.content.emplace_back().text = "Count what you see. 请数一数图里的东西。 Be short.";
+  int64_t shared = 0;
+  for (const char* question : {"How many cats?", "几只猫？", "What is red?"}) {
+    Request request = ask(question, {"p001.png"});
+    request.messages.insert(request.messages.begin(), system);
+    const Result got = engine->submit(request)->result();
+    expect_same(got, plain->generate(request), question);
+    EXPECT_GE(got.cached_tokens, shared) << question;
+    shared = 10;  // the system prompt has more
+  }
+}
+
 // What one tenant left is of no use to another, and the answers are the same.
 TEST(Scheduler, TenantsDoNotShareWhatIsKept) {
   const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 64, 8, 1 << 20));

@@ -320,6 +320,8 @@ AddedTokenMatcher grounding_tokens(const Tokenizer& tokenizer) {
 
 }  // namespace
 
+std::optional<int32_t> PromptEncoder::user_token() const { return tokenizer_.token_id(kUser); }
+
 PromptEncoder::PromptEncoder(const Tokenizer& tokenizer, int32_t image_token_id)
     : tokenizer_(tokenizer),
       image_token_id_(image_token_id),

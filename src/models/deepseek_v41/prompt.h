@@ -63,6 +63,9 @@ class PromptEncoder {
   // special_ranges stays empty.
   Prompt encode_raw(std::string_view text, std::vector<ImageSource> images) const;
 
+  // The token that begins a turn of the user, if the tokenizer has one.
+  std::optional<int32_t> user_token() const;
+
  private:
   const Tokenizer& tokenizer_;
   int32_t image_token_id_;

@@ -48,13 +48,19 @@ void plan_all_rows(StepPlan& plan, const Config& config) {
 }
 
 void plan_needed_rows(StepPlan& plan, const Config& config, std::span<const RowEnd> ends) {
-  TESSERA_CHECK(ends.size() == plan.runs.size());
+  for (size_t run = 0; run < plan.runs.size(); ++run) {
+    TESSERA_CHECK(
+        std::any_of(ends.begin(), ends.end(), [run](const RowEnd& end) { return end.run == run; }));
+  }
   const int64_t source = config.kv_sources.empty() ? 0 : config.kv_sources.back();
   const RowSet* all = make_set(plan, [](size_t, int64_t) { return true; });
-  // Rows of the last `reach + k` positions before each run's end.
+  // Rows of the last `reach + k` positions before any of a run's ends.
   const auto last_rows = [&](int64_t reach) {
     return make_set(plan, [&, reach](size_t run, int64_t position) {
-      return position >= ends[run].position - (reach + ends[run].tail);
+      return std::any_of(ends.begin(), ends.end(), [&](const RowEnd& end) {
+        return end.run == run && position < end.position &&
+               position >= end.position - (reach + end.tail);
+      });
     });
   };
   const RowSet* before = all;

@@ -59,14 +59,18 @@ void add_run(StepPlan& plan, const SequenceState& state, std::span<const int32_t
 // Every layer computes every row.
 void plan_all_rows(StepPlan& plan, const Config& config);
 
-// Decoder-half rows that no wanted output reads are left out. ends[i]: per run the position behind
-// the last known token and the number of last rows whose final output is wanted. Row formula:
-// Tessera documentation "row plan" (docs/decisions): behind the last kv source s, with window W and
-// n layers,
+// Decoder-half rows that no wanted output reads are left out. Each run has one end or more: a
+// position behind its last known token (which may lie beyond the step), and the number of last rows
+// whose final output is wanted there. The state is complete at every end. Row formula
+// (docs/engine.md): behind the last kv source s, with window W and n layers, an end needs
 //   out(L) = [max(0, e - ((W-1)*(n-1-L) + k)), e)     in(L) = [max(0, e - ((W-1)*(n-L) + k)), e)
+// and several ends the union of theirs.
 struct RowEnd {
   int64_t position = 0;  // e
-  int64_t tail = 1;      // k
+  // k. 0: only what the next position reads, so the ring of the last layer lacks the slot that this
+  // position overwrites; from 1 on the state equals the full pass's in every byte.
+  int64_t tail = 1;
+  size_t run = 0;
 };
 void plan_needed_rows(StepPlan& plan, const Config& config, std::span<const RowEnd> ends);
 
