@@ -16,6 +16,18 @@ DecodeResult decode(std::string_view name, const DecodeOptions& options = {}) {
   return try_decode_image(extra_file(name), options);
 }
 
+// Where the entry of a tag begins in a little-endian file that has it.
+size_t entry_place(const PictureBytes& bytes, size_t tag) {
+  const auto word = [&bytes](size_t at) {
+    return std::to_integer<size_t>(bytes[at]) | std::to_integer<size_t>(bytes[at + 1]) << 8;
+  };
+  size_t at = word(4) + 2;
+  while (word(at) != tag) {
+    at += 12;
+  }
+  return at;
+}
+
 TEST(TiffDecode, ExtraFilesEqualPillow) { check_extra_files(kList, "tiff_", 197); }
 
 TEST(TiffDecode, NoPrefixIsAccepted) {
@@ -119,13 +131,7 @@ TEST(TiffDecode, RefusesContradictingTags) {
   constexpr size_t kImageDepth = 32997;
   for (const size_t tag : {kCompression, kImageDepth}) {
     PictureBytes bytes = extra_file("tiff_grey4_lzw.tif");
-    const auto word = [&bytes](size_t at) {
-      return std::to_integer<size_t>(bytes[at]) | std::to_integer<size_t>(bytes[at + 1]) << 8;
-    };
-    size_t at = word(4) + 2;
-    while (word(at) != kSamplesPerPixel) {
-      at += 12;
-    }
+    const size_t at = entry_place(bytes, kSamplesPerPixel);
     bytes[at] = static_cast<std::byte>(tag & 0xffU);
     bytes[at + 1] = static_cast<std::byte>(tag >> 8);
     bytes[at + 8] = std::byte{2};
@@ -134,6 +140,20 @@ TEST(TiffDecode, RefusesContradictingTags) {
     EXPECT_NE(detail_of(result).find(tag == kImageDepth ? "contradicting tags" : "259 comes twice"),
               std::string::npos)
         << detail_of(result);
+  }
+}
+
+// Without byte counts nobody knows where compressed data ends.
+TEST(TiffDecode, RefusesCompressedDataWithoutByteCounts) {
+  constexpr size_t kStripByteCounts = 279;
+  constexpr size_t kUnknown = 311;
+  for (const auto& [name, fault] :
+       {std::pair("tiff_jpeg_grey.tif", "corrupt"), std::pair("tiff_grey8.tif", "accepted")}) {
+    PictureBytes bytes = extra_file(name);
+    const size_t at = entry_place(bytes, kStripByteCounts);
+    bytes[at] = std::byte{kUnknown & 0xffU};
+    bytes[at + 1] = std::byte{kUnknown >> 8};
+    EXPECT_EQ(fault_of(try_decode_image(bytes)), fault) << name;
   }
 }
 

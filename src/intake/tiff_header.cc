@@ -289,39 +289,42 @@ class Parser {
     return rows * header_.block_row_bytes() * header_.planes();
   }
 
-  // Every strip or tile must be within the file. Their byte counts do not matter without
-  // compression.
+  // Every strip or tile that is read must be within the file. Their byte counts matter only with
+  // compression: without them libtiff would take all that follows in the file.
   std::optional<Refusal> check_data() {
     const TiffTag offsets = header_.is_tiled ? TiffTag::tile_offsets : TiffTag::strip_offsets;
     const TiffTag counts =
         header_.is_tiled ? TiffTag::tile_byte_counts : TiffTag::strip_byte_counts;
-    const int64_t blocks = header_.blocks_across() * header_.blocks_down() * header_.planes();
+    const int64_t per_plane = header_.blocks_across() * header_.blocks_down();
+    const int64_t blocks = per_plane * header_.planes();
+    const int64_t read_blocks = per_plane * (header_.planes() - header_.ignored_planes());
     const bool is_raw = header_.compression == TiffCompression::none;
     // Pillow takes other blocks than libtiff where an uncompressed picture has too many.
-    if (tags_.count(offsets) < blocks || (is_raw && tags_.count(offsets) > blocks)) {
-      return corrupt(str_cat(tags_.count(offsets), header_.is_tiled ? " tiles" : " strips",
-                             ", expected ", blocks));
+    if (tags_.count(offsets) < blocks || (is_raw && tags_.count(offsets) > blocks) ||
+        (!is_raw && tags_.count(counts) < read_blocks)) {
+      return corrupt(str_cat(tags_.count(offsets), " places and ", tags_.count(counts),
+                             " byte counts of strips or tiles, expected ", blocks));
     }
-    const int64_t size = tags_.file_bytes();
     int64_t end = is_raw ? raw_bytes() : 0;
-    const int64_t read_blocks =
-        blocks / header_.planes() * (header_.planes() - header_.ignored_planes());
     for (int64_t i = 0; i < read_blocks; ++i) {
-      const std::optional<uint32_t> count = tags_.number(counts, i);
-      const int64_t bytes = is_raw ? raw_block_bytes(i) : count.value_or(1);
+      const int64_t bytes = is_raw ? raw_block_bytes(i) : tags_.number(counts, i).value_or(0);
       end = std::max(end, tags_.number(offsets, i).value_or(0) + bytes);
-      if (count.has_value() && *count * most_expansion(header_.compression) < raw_block_bytes(i)) {
+      if (bytes * most_expansion(header_.compression) < raw_block_bytes(i)) {
         return Refusal{Fault::truncated,
-                       str_cat("TIFF: ", *count, " bytes of compressed data for ",
+                       str_cat("TIFF: ", bytes, " bytes of compressed data for ",
                                raw_block_bytes(i), " bytes of pixels; send the whole file")};
       }
     }
+    return check_end(end);
+  }
+
+  std::optional<Refusal> check_end(int64_t end) const {
     if (end > limits_.max_bytes) {
       return corrupt(
           str_cat("pixels up to byte ", end, ", files have at most ", limits_.max_bytes));
     }
-    if (end > size) {
-      return Refusal{Fault::truncated, str_cat("TIFF: the file ends after ", size,
+    if (end > tags_.file_bytes()) {
+      return Refusal{Fault::truncated, str_cat("TIFF: the file ends after ", tags_.file_bytes(),
                                                " bytes, expected ", end, "; send the whole file")};
     }
     return std::nullopt;

@@ -171,6 +171,10 @@ std::unique_ptr<Engine> Engine::open(const EngineOptions& options, const Events&
     check_picture_limits(state->model->network.config.vision);
   }
   state->defaults = read_defaults(folder);
+  if (options.counts_experts) {
+    const deepseek_v41::Config& config = state->model->network.config;
+    step_buffers(config, 1, 1, state->buffers.step).count_experts(config);
+  }
   state->load_ms = ms_since(start);
   if (events.on_progress) {
     events.on_progress("load", 1, 1);
@@ -247,6 +251,16 @@ void Engine::drain() {
 ServingStatistics Engine::serving_statistics() const {
   const std::lock_guard lock(state_->starting);
   return state_->scheduler == nullptr ? ServingStatistics() : state_->scheduler->statistics();
+}
+
+ExpertStatistics Engine::expert_statistics() const {
+  State& s = *state_;
+  const ModelMutex::Lock computing(s.computing);
+  const deepseek_v41::Config& config = s.model->network.config;
+  return {
+      .layers = config.layers,
+      .experts = config.experts,
+      .picks = s.buffers.step == nullptr ? std::vector<int64_t>() : s.buffers.step->expert_picks};
 }
 
 EncodedPrompt Engine::encode(const Request& request, ImageSpans spans) const {

@@ -53,6 +53,15 @@ struct ServingStatistics {
   int64_t heartbeat = 0;        // rises as long as the step loop lives
 };
 
+// Which experts the rows of texts and of pictures picked, since the engine was opened. Rows of
+// prompts that were left out (docs/engine.md) are not in it; EngineOptions::computes_all_rows
+// counts them too.
+struct ExpertStatistics {
+  int64_t layers = 0;
+  int64_t experts = 0;
+  std::vector<int64_t> picks;  // [layers][text, pictures][experts]; empty unless asked for
+};
+
 // There is no room for another request; it may be tried again later.
 class QueueFull : public Error {
  public:
@@ -67,6 +76,7 @@ struct EngineOptions {
   bool reference_index_slot = false;  // parity switches: docs/numerics.md
   bool samples_image_token = false;
   bool fp32_index_scores = false;
+  bool counts_experts = false;     // for Engine::expert_statistics()
   bool computes_all_rows = false;  // also rows of a prompt that no wanted output reads
   bool fp32_vision = false;        // no activation of the tower is rounded
   EncodingRevision encoding = EncodingRevision::ref;
@@ -98,6 +108,7 @@ class Engine {
   // Waits until everything that was handed in has ended; submit() refuses from then on.
   void drain();
   ServingStatistics serving_statistics() const;
+  ExpertStatistics expert_statistics() const;  // waits for the step or request that is under way
 
   // The prompt of a request without running it; with ImageSpans::expand its pictures are opened.
   // Throws as generate() does.

@@ -121,6 +121,35 @@ TEST_F(DemoEngine, PrefillInSmallStepsGivesTheSameAnswer) {
             ids_of(engine_->generate(ask("What does the image show?", "p001.png"))));
 }
 
+// Every row that leaves a layer picked its experts, as text or as part of a picture.
+TEST_F(DemoEngine, PicksOfExpertsByModality) {
+  EngineOptions options;
+  options.model = kDemo;
+  options.threads = 1;
+  options.counts_experts = true;
+  const std::unique_ptr<Engine> engine = Engine::open(options);
+  const auto sum = [&](int64_t modality) {
+    const ExpertStatistics s = engine->expert_statistics();
+    int64_t all = 0;
+    for (int64_t layer = 0; layer < s.layers; ++layer) {
+      for (int64_t e = 0; e < s.experts; ++e) {
+        all += s.picks[static_cast<size_t>((2 * layer + modality) * s.experts + e)];
+      }
+    }
+    return all;
+  };
+  const Result text = engine->generate(ask("How many cats are there?"));
+  const int64_t text_rows = text.layer_rows;
+  const int64_t active = sum(0) / text_rows;
+  EXPECT_GE(active, 1);
+  EXPECT_EQ(sum(0), active * text_rows);
+  EXPECT_EQ(sum(1), 0);
+  const Result picture = engine->generate(ask("What does the image show?", "p001.png"));
+  EXPECT_EQ(sum(0) + sum(1), active * (text_rows + picture.layer_rows));
+  EXPECT_GT(sum(1), 0);
+  EXPECT_TRUE(engine_->expert_statistics().picks.empty());
+}
+
 // The second request finds the picture encoded, whatever its file is called, and answers the same.
 TEST_F(DemoEngine, APictureIsEncodedOnce) {
   EngineOptions options;

@@ -5,6 +5,22 @@
 #include "ops/linear/linear.h"
 
 namespace tessera::deepseek_v41 {
+namespace {
+
+void count_picks(LayerContext& c, const int32_t* picks, int64_t active) {
+  std::vector<int64_t>& counts = c.buffers.expert_picks;
+  const int64_t experts = c.config().experts;
+  const RowSet& out = *c.rows().out;
+  for (int64_t row = 0; row < out.size() && !counts.empty(); ++row) {
+    const size_t step_row = static_cast<size_t>(out.rows[static_cast<size_t>(row)]);
+    const int64_t modality = c.plan.types[step_row] >= 0 ? 1 : 0;
+    for (int64_t i = 0; i < active; ++i) {
+      ++counts[static_cast<size_t>((2 * c.layer + modality) * experts + picks[row * active + i])];
+    }
+  }
+}
+
+}  // namespace
 
 void mixture(LayerContext& c, const bf16* x, bf16* y) {
   ExecContext& ctx = c.ctx;
@@ -33,6 +49,7 @@ void mixture(LayerContext& c, const bf16* x, bf16* y) {
   float* weights = ctx.scratch.allocate<float>(rows * spec.active);
   router_picks(ctx, spec, scores, bias, rows, picks);
   ctx.trace.tap(mutable_view_of(picks, {rows, spec.active}), "layers.", c.layer, ".ffn.gate.topk");
+  count_picks(c, picks, spec.active);
   router_weights(ctx, spec, scores, picks, rows, weights);
   ctx.trace.tap(mutable_view_of(weights, {rows, spec.active}), "layers.", c.layer,
                 ".ffn.gate.weights");

@@ -97,6 +97,10 @@ StepBuffers::StepBuffers(const Config& config, int64_t most_rows, int64_t most_l
       classes(static_cast<size_t>(most_rows)),
       logits(DType::f32, {most_logit_rows, config.vocab}) {}
 
+void StepBuffers::count_experts(const Config& config) {
+  expert_picks.assign(static_cast<size_t>(config.layers * 2 * config.experts), 0);
+}
+
 std::byte* StepBuffers::window_row(const Config& config, int64_t layer, int64_t row) {
   return window_rows.data() + (layer * max_rows + row) * window_row_bytes(config.head_dim);
 }

@@ -87,6 +87,12 @@ struct StepBuffers {
   std::vector<float> group_rows;       // [sources][max_rows][2][head_dim]: kv, score (ratio > 1)
   std::vector<int32_t> classes;        // [max_rows] token classes
   Tensor logits;                       // f32 [max_logit_rows, vocab]
+  // How often each expert was picked, [layers][rows of text, of pictures][experts]; empty: not
+  // counted. Rows that are left out are not in it.
+  std::vector<int64_t> expert_picks;
+
+  // Begins to count.
+  void count_experts(const Config& config);
 
   std::byte* window_row(const Config& config, int64_t layer, int64_t row);
   float* group_row(const Config& config, int64_t source, int64_t row);
