@@ -36,6 +36,7 @@ class RequestTask {
     return ticket_->cancelled().load(std::memory_order_relaxed) || is_late();
   }
   const Result& result() const { return result_; }
+  const std::shared_ptr<Ticket>& ticket() const { return ticket_; }
   std::string_view tenant() const { return request_.tenant; }
   std::string picture_key(size_t i) const {
     return tessera::picture_key(request_.tenant, prompt_.pictures[i].content_key);

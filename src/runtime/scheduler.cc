@@ -34,6 +34,9 @@ Scheduler::~Scheduler() {
   {
     const std::lock_guard lock(mutex_);
     is_stopping_ = true;
+    for (const std::shared_ptr<Ticket>& ticket : unfinished_) {
+      ticket->cancel();  // nobody waits for a far host
+    }
   }
   changed_.notify_all();
   threads_.clear();  // joins
@@ -58,11 +61,12 @@ std::shared_ptr<Ticket> Scheduler::submit(Request request) {
     if (is_draining_ || is_stopping_) {
       throw QueueFull("the engine is shutting down; ask another one");
     }
-    if (unfinished_ >= limits_.max_queued) {
-      throw QueueFull(str_cat(unfinished_, " requests are waiting or running, at most ",
+    const int64_t count = static_cast<int64_t>(unfinished_.size());
+    if (count >= limits_.max_queued) {
+      throw QueueFull(str_cat(count, " requests are waiting or running, at most ",
                               limits_.max_queued, " are taken; try again later"));
     }
-    ++unfinished_;
+    unfinished_.insert(ticket);
     ++statistics_.submitted;
     submitted_.push_back(std::move(task));
   }
@@ -73,13 +77,13 @@ std::shared_ptr<Ticket> Scheduler::submit(Request request) {
 void Scheduler::drain() {
   std::unique_lock lock(mutex_);
   is_draining_ = true;
-  idle_.wait(lock, [&] { return unfinished_ == 0; });
+  idle_.wait(lock, [&] { return unfinished_.empty(); });
 }
 
 ServingStatistics Scheduler::statistics() const {
   const std::lock_guard lock(mutex_);
   ServingStatistics now = statistics_;
-  now.unfinished = unfinished_;
+  now.unfinished = static_cast<int64_t>(unfinished_.size());
   return now;
 }
 
@@ -153,7 +157,7 @@ void Scheduler::end(RequestTask& task) {
   statistics_.pictures += static_cast<int64_t>(result.span_tokens.size());
   statistics_.cached_pictures += result.cached_pictures;
   task.finish();
-  --unfinished_;
+  unfinished_.erase(task.ticket());
   ++statistics_.ended;
   idle_.notify_all();
 }
@@ -161,7 +165,7 @@ void Scheduler::end(RequestTask& task) {
 void Scheduler::fail(RequestTask& task, const std::exception_ptr& error) {
   const std::lock_guard lock(mutex_);
   task.fail(error);
-  --unfinished_;
+  unfinished_.erase(task.ticket());
   ++statistics_.failed;
   idle_.notify_all();
 }

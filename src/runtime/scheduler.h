@@ -8,6 +8,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -71,7 +72,7 @@ class Scheduler {
   std::condition_variable idle_;
   std::deque<TaskPtr> submitted_;
   std::list<TaskPtr> prepared_;
-  int64_t unfinished_ = 0;  // handed in, not ended
+  std::set<std::shared_ptr<Ticket>> unfinished_;  // handed in, not ended
   bool is_draining_ = false;
   bool is_stopping_ = false;
   ServingStatistics statistics_;
