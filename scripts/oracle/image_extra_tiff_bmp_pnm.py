@@ -203,6 +203,7 @@ def tiff_refused():
                            323: (SHORT, [16])},
             "offset_outside": {273: (LONG, [4000])},
             "rows0": {278: (SHORT, [0])},
+            "photometric_twice": {262: (SHORT, [1, 0])},
             "strips_surplus": {273: (LONG, [8, 9])},
             "samples0": {277: (SHORT, [0])},
             "tile_bomb": {322: (LONG, [65536]), 323: (LONG, [65536]), 324: (LONG, [8]),

@@ -30,20 +30,37 @@ int64_t top_value(const PnmHeader& header) {
   return row_format(header) == RowFormat::grey16 ? 65535 : 255;
 }
 
-// What each stored value becomes: min(top, round(value / max_value * top)), halves to even, in
-// doubles as in Pillow. Bitmaps: 1 is black.
-std::vector<uint16_t> make_levels(const PnmHeader& header) {
-  if (header.is_bitmap) {
-    return {255, 0};
+// What stored values become: min(top, round(value / max_value * top)), halves to even, in doubles
+// as in Pillow. Bitmaps: 1 is black.
+class Levels {
+ public:
+  explicit Levels(const PnmHeader& header) : header_(header) {
+    constexpr int64_t kSmall = 4096;  // samples that do not pay for a table of 65536
+    if (!header.is_wide() || header.width * header.height * header.channels > kSmall) {
+      table_.resize(header.is_wide() ? 65536 : 256);
+      for (size_t value = 0; value < table_.size(); ++value) {
+        table_[value] = level(static_cast<uint16_t>(value));
+      }
+    }
   }
-  std::vector<uint16_t> levels(header.is_wide() ? 65536 : 256);
-  const auto top = static_cast<double>(top_value(header));
-  for (size_t value = 0; value < levels.size(); ++value) {
-    const double share = static_cast<double>(value) / static_cast<double>(header.max_value);
-    levels[value] = static_cast<uint16_t>(std::min(top, std::nearbyint(share * top)));
+
+  uint16_t operator[](uint16_t value) const {
+    return table_.empty() ? level(value) : table_[value];
   }
-  return levels;
-}
+
+ private:
+  uint16_t level(uint16_t value) const {
+    if (header_.is_bitmap) {
+      return value == 0 ? 255 : 0;
+    }
+    const auto top = static_cast<double>(top_value(header_));
+    const double share = static_cast<double>(value) / static_cast<double>(header_.max_value);
+    return static_cast<uint16_t>(std::min(top, std::nearbyint(share * top)));
+  }
+
+  const PnmHeader& header_;
+  std::vector<uint16_t> table_;
+};
 
 // Rows of stored values, from text or bytes.
 class Source {
@@ -97,7 +114,7 @@ class Source {
 
 std::optional<Refusal> read_rows(Source source, const PnmHeader& header, const Deadline& deadline,
                                  RowWriter& writer, Image& out) {
-  const std::vector<uint16_t> levels = make_levels(header);
+  const Levels levels(header);
   std::vector<uint16_t> values(static_cast<size_t>(header.width * header.channels));
   std::vector<uint8_t> row(2 * values.size());
   for (int64_t y = 0; y < header.height; ++y) {

@@ -295,95 +295,107 @@ void Scheduler::make_room(int64_t rows) {
   }
 }
 
-// One row of every answer, then rows of prompts up to the budget, all in one pass of the model.
-void Scheduler::step() {
-  const deepseek_v41::Config& config = c_.prompt.model.network.config;
-  deepseek_v41::StepPlan plan;
-  std::vector<deepseek_v41::RowEnd> ends;
-  std::vector<RequestTask::Run> runs;
-  std::vector<RequestTask*> owners;
-  const auto own = [&](RequestTask& task) { owners.resize(runs.size(), &task); };
+// One row of every answer, then rows of prompts up to the budget.
+Scheduler::Step Scheduler::plan_step() {
+  Step step;
+  const auto own = [&](RequestTask& task) { step.owners.resize(step.runs.size(), &task); };
   for (const TaskPtr& task : admitted_) {
     if (!task->is_prefilling()) {
-      task->add_answer_runs(plan, ends, runs);
+      task->add_answer_runs(step.plan, step.ends, step.runs);
       own(*task);
     }
   }
-  const int64_t answers = plan.rows();
+  step.answer_rows = step.plan.rows();
   int64_t budget = c_.prompt.options.step_rows;
-  if (answers > 0) {
+  if (step.answer_rows > 0) {
     budget = std::min(budget, limits_.rows_beside_answers);
   }
   for (const TaskPtr& task : admitted_) {
     if (budget > 0 && task->is_prefilling() && !task->next_picture().has_value()) {
-      const int64_t before = plan.rows();
-      task->add_prompt_run(budget, c_.kept.is_on(), plan, ends, runs);
+      const int64_t before = step.plan.rows();
+      task->add_prompt_run(budget, c_.kept.is_on(), step.plan, step.ends, step.runs);
       own(*task);
-      budget -= plan.rows() - before;
+      budget -= step.plan.rows() - before;
     }
   }
-  if (runs.empty()) {
-    return;
-  }
-  deepseek_v41::plan_needed_rows(plan, config, ends);
-  for (size_t i = 0; i < runs.size(); ++i) {
-    if (runs[i].has_logits) {
-      plan.logit_rows.push_back(
-          static_cast<int32_t>(plan.runs[i].first_row + plan.runs[i].rows - 1));
+  for (size_t i = 0; i < step.runs.size(); ++i) {
+    if (step.runs[i].has_logits) {
+      const deepseek_v41::StepRun& run = step.plan.runs[i];
+      step.plan.logit_rows.push_back(static_cast<int32_t>(run.first_row + run.rows - 1));
     }
   }
-  const Clock::time_point start = Clock::now();
-  std::exception_ptr error;
-  try {
-    deepseek_v41::StepBuffers& buffers = step_buffers(
-        config, plan.rows(), static_cast<int64_t>(plan.logit_rows.size()), c_.buffers.step);
-    make_room(plan.rows());
-    for (const RequestTask::Run& run : runs) {
-      run.state->prepare(config, run.rows);
-    }
-    deepseek_v41::forward(c_.ctx, c_.prompt.model.network, plan, buffers);
-    for (size_t i = 0; i < runs.size(); ++i) {
-      deepseek_v41::commit(config, plan, i, runs[i].rows, buffers, *runs[i].state);
-    }
-  } catch (...) {
-    error = std::current_exception();
+  return step;
+}
+
+// All rows in one pass of the model.
+void Scheduler::compute(Step& step) {
+  const deepseek_v41::Config& config = c_.prompt.model.network.config;
+  deepseek_v41::plan_needed_rows(step.plan, config, step.ends);
+  deepseek_v41::StepBuffers& buffers = step_buffers(
+      config, step.plan.rows(), static_cast<int64_t>(step.plan.logit_rows.size()), c_.buffers.step);
+  make_room(step.plan.rows());
+  for (const RequestTask::Run& run : step.runs) {
+    run.state->prepare(config, run.rows);
   }
-  last_step_ms_ = ms_since(start);
-  std::vector<std::exception_ptr> failures(runs.size(), error);
-  int64_t logit_row = 0;
-  for (size_t i = 0; i < runs.size() && error == nullptr; ++i) {
-    std::span<float> logits;
-    if (runs[i].has_logits) {
-      logits = {c_.buffers.step->logits.as<float>() + logit_row++ * config.vocab,
-                static_cast<size_t>(config.vocab)};
+  deepseek_v41::forward(c_.ctx, c_.prompt.model.network, step.plan, buffers);
+  for (size_t i = 0; i < step.runs.size(); ++i) {
+    deepseek_v41::commit(config, step.plan, i, step.runs[i].rows, buffers, *step.runs[i].state);
+  }
+}
+
+// Logits become tokens, states worth keeping are kept. What fails here fails one request.
+void Scheduler::hand_out(Step& step) {
+  const size_t vocab = static_cast<size_t>(c_.prompt.model.network.config.vocab);
+  float* logits = c_.buffers.step->logits.as<float>();
+  for (size_t i = 0; i < step.runs.size(); ++i) {
+    const RequestTask::Run& run = step.runs[i];
+    RequestTask& task = *step.owners[i];
+    std::span<float> own;
+    if (run.has_logits) {
+      own = {logits, vocab};
+      logits += vocab;
     }
     try {
-      owners[i]->take(runs[i], logits, last_step_ms_);
-      if (std::optional<RequestTask::Keepsake> kept = owners[i]->keepsake(runs[i]);
+      task.take(run, own, last_step_ms_);
+      if (std::optional<RequestTask::Keepsake> kept = task.keepsake(run);
           kept.has_value() && c_.kept.is_on()) {
-        c_.kept.keep(*kept->state, kept->ids, owners[i]->placed(), owners[i]->tenant());
+        c_.kept.keep(*kept->state, kept->ids, task.placed(), task.tenant());
       }
     } catch (...) {
-      failures[i] = std::current_exception();
+      step.failures.emplace(&task, std::current_exception());
+    }
+  }
+}
+
+void Scheduler::step() {
+  Step step = plan_step();
+  if (step.runs.empty()) {
+    return;
+  }
+  const Clock::time_point start = Clock::now();
+  try {
+    compute(step);
+    last_step_ms_ = ms_since(start);
+    hand_out(step);
+  } catch (...) {  // the step failed, and with it all that were in it
+    for (RequestTask* task : step.owners) {
+      step.failures.emplace(task, std::current_exception());
     }
   }
   {
     const std::lock_guard lock(mutex_);
     ++statistics_.steps;
-    statistics_.rows += plan.rows();
-    statistics_.answer_rows += answers;
+    statistics_.rows += step.plan.rows();
+    statistics_.answer_rows += step.answer_rows;
   }
   for (auto task = admitted_.begin(); task != admitted_.end();) {
-    std::exception_ptr failure;
-    for (size_t i = 0; i < runs.size(); ++i) {
-      failure = owners[i] == task->get() && failures[i] != nullptr ? failures[i] : failure;
-    }
-    if (failure == nullptr && !(*task)->has_ended()) {
+    const auto failure = step.failures.find(task->get());
+    if (failure == step.failures.end() && !(*task)->has_ended()) {
       ++task;
       continue;
     }
     reserved_tokens_ -= (*task)->most_tokens();
-    failure != nullptr ? fail(**task, failure) : end(**task);
+    failure != step.failures.end() ? fail(**task, failure->second) : end(**task);
     task = admitted_.erase(task);
   }
 }

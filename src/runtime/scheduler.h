@@ -5,7 +5,9 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -49,6 +51,16 @@ class Scheduler {
  private:
   using TaskPtr = std::unique_ptr<RequestTask>;
 
+  // Rows of one pass of the model, and whose they are.
+  struct Step {
+    deepseek_v41::StepPlan plan;
+    std::vector<deepseek_v41::RowEnd> ends;
+    std::vector<RequestTask::Run> runs;
+    std::vector<RequestTask*> owners;  // of the runs
+    int64_t answer_rows = 0;
+    std::map<RequestTask*, std::exception_ptr> failures;
+  };
+
   void prepare_loop();
   void step_loop();
 
@@ -57,6 +69,9 @@ class Scheduler {
   void admit();
   void encode_pictures();
   bool encode_tile();
+  Step plan_step();
+  void compute(Step& step);
+  void hand_out(Step& step);
   void step();
   void make_room(int64_t rows);
   void end(RequestTask& task);
