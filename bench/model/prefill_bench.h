@@ -26,7 +26,7 @@ struct PrefillResult {
   double half_ms = 0;
   int64_t full_rows = 0;  // layer-rows that were computed
   int64_t half_rows = 0;
-  int64_t formula_rows = 0;  // that the row formula says (docs/decisions)
+  int64_t formula_rows = 0;  // that the row formula says (docs/engine.md)
   double speedup = 0;        // full_ms / half_ms
   double bound = 0;          // full_rows / half_rows
   bool bits_equal = false;   // last logits and the whole state

@@ -51,24 +51,6 @@ bool is_known(uint32_t tag) {
   return false;
 }
 
-bool has_one_value(TiffTag tag) {
-  switch (tag) {
-    case TiffTag::bits_per_sample:
-    case TiffTag::strip_offsets:
-    case TiffTag::strip_byte_counts:
-    case TiffTag::colour_map:
-    case TiffTag::tile_offsets:
-    case TiffTag::tile_byte_counts:
-    case TiffTag::extra_samples:
-    case TiffTag::sample_format:
-    case TiffTag::ycbcr_subsampling:
-    case TiffTag::xmp:
-      return false;
-    default:
-      return true;
-  }
-}
-
 Refusal corrupt(const std::string& detail) {
   return {Fault::corrupt, str_cat("TIFF: ", detail, "; re-encode the picture")};
 }
@@ -138,7 +120,8 @@ std::optional<Refusal> TiffTags::add(uint32_t tag, Entry entry, const DecodeLimi
   if (has(known)) {  // readers differ about which one counts
     return corrupt(str_cat("tag ", tag, " comes twice"));
   }
-  if (has_one_value(known) && entry.count != 1) {
+  // Of other tags the first value counts; of this one Pillow takes none, libtiff the first.
+  if (known == TiffTag::photometric && entry.count != 1) {
     return corrupt(str_cat("tag ", tag, " has ", entry.count, " values, expected 1"));
   }
   // Types that make no sense matter only where a number is needed.

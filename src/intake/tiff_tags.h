@@ -43,7 +43,7 @@ class TiffTags {
  public:
   // Refuses a directory, or data of the tags above, beyond the end of the file (truncated, or
   // corrupt where no file within the limits could be that long); tag data that is larger than the
-  // file, tags that come twice, are no integers or have too many, and directories without entries
+  // file, tags that come twice or are no integers, and directories without entries
   // (corrupt).
   static std::variant<TiffTags, Refusal> read(std::span<const std::byte> bytes,
                                               const DecodeLimits& limits);
