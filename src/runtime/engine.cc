@@ -220,6 +220,11 @@ Result Engine::generate(const Request& request, const Events& events) {
 
 std::shared_ptr<Ticket> Engine::submit(Request request) {
   State& s = *state_;
+  if (s.options.reference_index_slot || s.options.fp32_vision) {
+    throw Error(ErrorCode::unsupported,
+                "parity switches that make an answer depend on its steps (index-slot, the fp32 "
+                "tower) are for requests that run alone; use generate()");
+  }
   Scheduler* scheduler = nullptr;
   {
     const std::lock_guard lock(s.starting);

@@ -103,7 +103,8 @@ class Engine {
 
   // Hands a request in and returns at once. Requests run side by side, and none changes the tokens
   // of another: each gets what generate() would give it. Throws QueueFull, and Error{bad_request}
-  // for options out of range; what is found later fails the ticket. From any thread.
+  // for options out of range, Error{unsupported} with reference_index_slot or fp32_vision; what is
+  // found later fails the ticket. From any thread.
   std::shared_ptr<Ticket> submit(Request request);
   // Waits until everything that was handed in has ended; submit() refuses from then on.
   void drain();

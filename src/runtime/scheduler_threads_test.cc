@@ -311,6 +311,13 @@ TEST(Scheduler, OptionsOutOfRangeAreNamedAtOnce) {
   EXPECT_NE(refusal([&] { Engine::open(options); }).find("encode_share"), std::string::npos);
 }
 
+TEST(Scheduler, ParitySwitchesThatDependOnStepsAreRefused) {
+  EngineOptions options = options_of(1, 64, 0, 0);
+  options.reference_index_slot = true;
+  const std::unique_ptr<Engine> engine = Engine::open(options);
+  EXPECT_NE(refusal([&] { engine->submit(ask("x")); }).find("index-slot"), std::string::npos);
+}
+
 // An engine that goes ends what still runs.
 TEST(Scheduler, RequestsOfAnEngineThatGoesAreCancelled) {
   std::shared_ptr<Ticket> ticket;
