@@ -2,8 +2,10 @@
 // way refuses, and that one picture is one picture whichever way it came.
 #include <gtest/gtest.h>
 
+#include <span>
 #include <string>
 
+#include "base/base64.h"
 #include "base/str_cat.h"
 #include "tests/support/demo.h"
 #include "tests/support/scripted_http_server.h"
@@ -16,21 +18,7 @@ using io::Json;
 
 constexpr std::string_view kQuestion = "What does the image show?";
 
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view kLetters =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t group = 0;
-    for (size_t k = 0; k < 3; ++k) {
-      group = group << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0U);
-    }
-    for (size_t k = 0; k < 4; ++k) {
-      text += i + k > bytes.size() ? '=' : kLetters[group >> (18 - 6 * k) & 63U];
-    }
-  }
-  return text;
-}
+std::string base64(std::string_view text) { return to_base64(std::as_bytes(std::span(text))); }
 
 // What the program says about a picture that stands in the demo's evaluation.
 Json asked(const std::string& image, const Arguments& more = {}) {

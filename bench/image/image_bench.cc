@@ -17,6 +17,7 @@
 
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/stopwatch.h"
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "image/drawn_jpeg.h"
@@ -64,10 +65,6 @@ bool parse(int count, char** arguments, Options& options) {
     }
   }
   return true;
-}
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
 struct Times {

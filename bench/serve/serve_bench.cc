@@ -9,6 +9,7 @@
 #include <span>
 #include <thread>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "intake/png_encode.h"
@@ -25,23 +26,6 @@ double ms_between(Clock::time_point a, Clock::time_point b) {
   return std::chrono::duration<double, std::milli>(b - a).count();
 }
 
-std::string base64(std::span<const std::byte> bytes) {
-  constexpr std::string_view kLetters =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t group = 0;
-    for (size_t k = 0; k < 3; ++k) {
-      const bool exists = i + k < bytes.size();
-      group = group << 8 | (exists ? std::to_integer<uint32_t>(bytes[i + k]) : 0U);
-    }
-    for (size_t k = 0; k < 4; ++k) {
-      text += i + k > bytes.size() ? '=' : kLetters[group >> (18 - 6 * k) & 63U];
-    }
-  }
-  return text;
-}
-
 // A picture that no other request has: stripes of drawn colours.
 std::string drawn_picture(std::mt19937_64& random) {
   image::Image picture({160 + static_cast<int64_t>(random() % 160), 120});
@@ -54,7 +38,7 @@ std::string drawn_picture(std::mt19937_64& random) {
       picture.row(y)[i] = levels[static_cast<size_t>((i / 24 + y / 16) % 64)];
     }
   }
-  return base64(intake::encode_png(picture));
+  return to_base64(intake::encode_png(picture));
 }
 
 Request drawn_request(const ServeBenchOptions& options, std::mt19937_64& random, bool has_picture) {

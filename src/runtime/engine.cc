@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/stopwatch.h"
 #include "base/str_cat.h"
 #include "io/config_view.h"
 #include "io/json.h"
@@ -25,10 +26,6 @@ constexpr int64_t kMaxContext = int64_t{1} << 24;
 constexpr int64_t kForkedTokens = kPageRows * deepseek_v41::kMaxRatio;
 
 using Clock = std::chrono::steady_clock;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 int64_t choose_context(const EngineOptions& options, const deepseek_v41::Config& config) {
   const int64_t most = config.max_positions > 0 ? config.max_positions : kMaxContext;

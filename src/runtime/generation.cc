@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/stopwatch.h"
 #include "base/str_cat.h"
 
 namespace tessera {
@@ -13,10 +14,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using deepseek_v41::StepPlan;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 }  // namespace
 

@@ -4,15 +4,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/stopwatch.h"
 
 namespace tessera {
-namespace {
-
-double ms_since(RequestTask::Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(RequestTask::Clock::now() - start).count();
-}
-
-}  // namespace
 
 RequestTask::RequestTask(const PromptContext& context, int64_t most_tokens, Request request,
                          std::shared_ptr<Ticket> ticket)

@@ -3,16 +3,13 @@
 #include <chrono>
 #include <utility>
 
+#include "base/stopwatch.h"
 #include "runtime/scheduler.h"
 
 namespace tessera {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 // Pictures at a time while no answer waits: then new and cancelled requests are looked at.
 constexpr double kPictureTurnMs = 20;

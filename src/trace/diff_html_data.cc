@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/base64.h"
 #include "base/str_cat.h"
 #include "io/json.h"
 #include "trace/diff_html_panels.h"
@@ -366,7 +367,7 @@ class PageData {
         json.set("height", whole(small->height));
         json.set("fullWidth", whole(small->full_width));
         json.set("fullHeight", whole(small->full_height));
-        json.set("rgb", Json::string(base64(small->pixels)));
+        json.set("rgb", Json::string(to_base64(std::as_bytes(std::span(small->pixels)))));
         pictures.set(clean_text(name, kMostName), std::move(json));
       }
     }

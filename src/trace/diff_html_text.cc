@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/base64.h"
 #include "base/check.h"
 #include "base/str_cat.h"
 #include "base/text.h"
@@ -126,24 +127,6 @@ std::string script_json(std::string_view json) {
   return replace_each(json, kRules);
 }
 
-std::string base64(std::span<const uint8_t> bytes) {
-  static constexpr std::string_view kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (size_t at = 0; at < bytes.size(); at += 3) {
-    const size_t count = std::min<size_t>(3, bytes.size() - at);
-    uint32_t group = 0;
-    for (size_t i = 0; i < 3; ++i) {
-      group = group << 8 | (i < count ? bytes[at + i] : 0U);
-    }
-    for (size_t i = 0; i < 4; ++i) {
-      out.push_back(i > count ? '=' : kAlphabet[group >> (18 - 6 * i) & 0x3fU]);
-    }
-  }
-  return out;
-}
-
 std::string policy_hash(std::string_view text) {
   const std::string hex = io::sha256_hex(std::as_bytes(std::span(text.data(), text.size())));
   TESSERA_CHECK(hex.size() == 64);
@@ -151,7 +134,7 @@ std::string policy_hash(std::string_view text) {
   for (size_t i = 0; i < hex.size(); i += 2) {
     digest.push_back(static_cast<uint8_t>(hex_digit(hex[i]) << 4 | hex_digit(hex[i + 1])));
   }
-  return "sha256-" + base64(digest);
+  return "sha256-" + to_base64(std::as_bytes(std::span(digest)));
 }
 
 }  // namespace tessera::trace

@@ -21,8 +21,6 @@ std::string html_text(std::string_view text);
 // strings only, as \u003c and so on.
 std::string script_json(std::string_view json);
 
-std::string base64(std::span<const uint8_t> bytes);
-
 // "sha256-...", the form of a content security policy.
 std::string policy_hash(std::string_view text);
 

@@ -52,21 +52,6 @@ TEST(DiffHtmlTextTest, EscapesForMarkupAndScript) {
             io::dump_compact(io::parse_json(json, "x")));
 }
 
-// RFC 4648, section 10.
-TEST(DiffHtmlTextTest, Base64) {
-  const std::vector<std::pair<std::string, std::string>> cases = {{"", ""},
-                                                                  {"f", "Zg=="},
-                                                                  {"fo", "Zm8="},
-                                                                  {"foo", "Zm9v"},
-                                                                  {"foob", "Zm9vYg=="},
-                                                                  {"fooba", "Zm9vYmE="},
-                                                                  {"foobar", "Zm9vYmFy"}};
-  for (const auto& [plain, coded] : cases) {
-    EXPECT_EQ(base64(std::vector<uint8_t>(plain.begin(), plain.end())), coded);
-  }
-  EXPECT_EQ(base64(std::vector<uint8_t>{0xfb, 0xff, 0xbf}), "+/+/");
-}
-
 TEST(DiffHtmlTextTest, PolicyHashes) {
   EXPECT_EQ(policy_hash(""), "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
   // The example of the CSP specification (level 3, hashes).
