@@ -32,6 +32,10 @@ enum class FormatRule {
   web,  // JPEG (not arithmetic), PNG, GIF, WebP
 };
 
+// Where readers of GIF disagree: what the first frame leaves uncovered, frames beyond the screen,
+// indices beyond the palette, missing palettes, several graphic controls (docs/image-intake.md).
+enum class GifRule { pillow, recipe };
+
 enum class PlanRule {
   once,
   repeated,  // on its own result until nothing changes; no side above WebP's 16383
@@ -43,9 +47,7 @@ struct Policy {
   AlphaRule alpha = AlphaRule::drop;
   Rgb background{255, 255, 255};   // of AlphaRule::blend
   bool blends_colour_key = false;  // also the one transparent colour of an RGB PNG
-  // What the first frame of an animation leaves uncovered is transparent; else Pillow's rule, a
-  // colour of the palette.
-  bool has_transparent_screen = false;
+  GifRule gif = GifRule::pillow;
   // Of an animated PNG whose default image is not part of the animation, its first frame.
   bool skips_default_image = false;
   SixteenBitRule sixteen_bit = SixteenBitRule::pillow;

@@ -1,10 +1,11 @@
 #include "intake/content_decoder.h"
 
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <random>
 #include <string>
+
+#include "tests/support/deflated.h"
 
 namespace tessera::intake {
 namespace {
@@ -14,21 +15,6 @@ using Status = ContentDecoder::Status;
 constexpr int kGzip = 31;
 constexpr int kZlib = 15;
 constexpr int kBare = -15;
-
-std::string compressed(std::string_view bytes, int window_bits) {
-  z_stream stream{};
-  EXPECT_EQ(deflateInit2(&stream, 9, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string out(deflateBound(&stream, static_cast<uLong>(bytes.size())), '\0');
-  std::string in(bytes);
-  stream.next_in = reinterpret_cast<Bytef*>(in.data());
-  stream.avail_in = static_cast<uInt>(in.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
 
 // The decoded bytes, or what is wrong.
 std::string decoded(ContentCoding coding, std::string_view bytes, size_t step = 1000,
@@ -71,7 +57,7 @@ constexpr Form kForms[] = {
 TEST(ContentDecoder, EveryFormIsDecodedHoweverItIsCut) {
   const std::string bytes = sample();
   for (const Form& form : kForms) {
-    const std::string packed = compressed(bytes, form.window_bits);
+    const std::string packed = test::deflated(bytes, form.window_bits);
     for (const size_t step : {size_t{1}, size_t{2}, size_t{1000}, packed.size()}) {
       EXPECT_EQ(decoded(form.coding, packed, step), bytes) << form.window_bits << " " << step;
     }
@@ -83,7 +69,7 @@ TEST(ContentDecoder, EveryFormIsDecodedHoweverItIsCut) {
 TEST(ContentDecoder, NoPrefixIsWhole) {
   const std::string bytes = sample().substr(0, 3000);
   for (const Form& form : kForms) {
-    const std::string packed = compressed(bytes, form.window_bits);
+    const std::string packed = test::deflated(bytes, form.window_bits);
     for (size_t size = 0; size < packed.size(); ++size) {
       ASSERT_EQ(decoded(form.coding, std::string_view(packed).substr(0, size)), "cut short")
           << form.window_bits << " " << size;
@@ -95,10 +81,10 @@ TEST(ContentDecoder, NoPrefixIsWhole) {
 
 TEST(ContentDecoder, DamageIsFound) {
   EXPECT_EQ(decoded(ContentCoding::gzip, "no gzip data"), "corrupt");
-  EXPECT_EQ(decoded(ContentCoding::gzip, compressed("a", kZlib)), "corrupt");
-  EXPECT_EQ(decoded(ContentCoding::deflate, compressed("a", kGzip)), "corrupt");
+  EXPECT_EQ(decoded(ContentCoding::gzip, test::deflated("a", kZlib)), "corrupt");
+  EXPECT_EQ(decoded(ContentCoding::deflate, test::deflated("a", kGzip)), "corrupt");
   EXPECT_EQ(decoded(ContentCoding::deflate, "\xff\xff\xff\xff"), "corrupt");
-  std::string packed = compressed(sample(), kGzip);
+  std::string packed = test::deflated(sample(), kGzip);
   packed[packed.size() - 6] = static_cast<char>(packed[packed.size() - 6] ^ 1);  // the checksum
   EXPECT_EQ(decoded(ContentCoding::gzip, packed), "corrupt");
 }
@@ -107,7 +93,7 @@ TEST(ContentDecoder, TheLimitCountsDecodedBytes) {
   const std::string bytes = sample();
   const auto limit = static_cast<int64_t>(bytes.size());
   for (const Form& form : kForms) {
-    const std::string packed = compressed(bytes, form.window_bits);
+    const std::string packed = test::deflated(bytes, form.window_bits);
     EXPECT_EQ(decoded(form.coding, packed, packed.size(), limit), bytes);
     EXPECT_EQ(decoded(form.coding, packed, packed.size(), limit - 1), "too large");
   }

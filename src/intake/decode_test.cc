@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/str_cat.h"
+#include "intake/picture_test.h"
 #include "io/sha256.h"
 #include "tests/support/json_lines.h"
 
@@ -24,11 +25,6 @@ std::string picture_path(std::string_view name) {
 }
 
 Bytes picture(std::string_view name) { return read_image_file(picture_path(name)); }
-
-std::string fault_of(const DecodeResult& result) {
-  const Refusal* refusal = std::get_if<Refusal>(&result);
-  return refusal == nullptr ? "accepted" : std::string(fault_name(refusal->fault));
-}
 
 void append(Bytes& to, std::string_view text) {
   for (const char c : text) {

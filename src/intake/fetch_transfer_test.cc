@@ -2,7 +2,6 @@
 #include "intake/fetch_transfer.h"
 
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <atomic>
 #include <chrono>
@@ -10,6 +9,7 @@
 #include <thread>
 
 #include "base/str_cat.h"
+#include "tests/support/deflated.h"
 #include "tests/support/fetched.h"
 #include "tests/support/scripted_http_server.h"
 
@@ -44,22 +44,6 @@ std::string fetched_answer(std::string_view status, std::string_view headers,
 
 std::string fetched_body(std::string_view headers, std::string_view body) {
   return fetched_answer("200 OK", headers, body);
-}
-
-// window_bits 31: gzip, 15: zlib, which HTTP calls deflate, -15: without a wrapper.
-std::string compressed(std::string_view bytes, int window_bits) {
-  z_stream stream{};
-  EXPECT_EQ(deflateInit2(&stream, 9, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string out(deflateBound(&stream, static_cast<uLong>(bytes.size())), '\0');
-  std::string in(bytes);
-  stream.next_in = reinterpret_cast<Bytef*>(in.data());
-  stream.avail_in = static_cast<uInt>(in.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
 }
 
 std::string chunk(std::string_view bytes) {
@@ -143,26 +127,27 @@ TEST(FetchTransfer, EndlessBodiesEndAtTheBudget) {
 
 TEST(FetchTransfer, CompressedBodiesAreUnpacked) {
   const std::string body(5000, 'x');
-  EXPECT_EQ(fetched_body("Content-Encoding: gzip\r\n", compressed(body, 31)), "ok: " + body);
-  EXPECT_EQ(fetched_body("Content-Encoding: deflate\r\n", compressed(body, 15)), "ok: " + body);
-  EXPECT_EQ(fetched_body("Content-Encoding: deflate\r\n", compressed(body, -15)), "ok: " + body);
+  EXPECT_EQ(fetched_body("Content-Encoding: gzip\r\n", test::deflated(body, 31)), "ok: " + body);
+  EXPECT_EQ(fetched_body("Content-Encoding: deflate\r\n", test::deflated(body, 15)), "ok: " + body);
+  EXPECT_EQ(fetched_body("Content-Encoding: deflate\r\n", test::deflated(body, -15)),
+            "ok: " + body);
   EXPECT_EQ(fetched_body("Content-Encoding: identity\r\n", body), "ok: " + body);
   EXPECT_EQ(verdict(fetched_body("Content-Encoding: gzip\r\n", "no gzip")), "bad_response");
 }
 
 TEST(FetchTransfer, ACompressedBodyThatIsCutShortIsRefused) {
   const std::string refusal = fetched_body("Content-Encoding: gzip\r\nContent-Length: 20\r\n",
-                                           compressed("picture", 31).substr(0, 20));
+                                           test::deflated("picture", 31).substr(0, 20));
   EXPECT_NE(refusal.find("sent compressed data that is cut short"), std::string::npos) << refusal;
 }
 
 TEST(FetchTransfer, TheBudgetCountsUnpackedAndReceivedBytes) {
   const std::string full(static_cast<size_t>(kBudget), 'x');
-  EXPECT_EQ(fetched_body("Content-Encoding: gzip\r\n", compressed(full, 31)), "ok: " + full);
-  EXPECT_EQ(verdict(fetched_body("Content-Encoding: gzip\r\n", compressed(full + "x", 31))),
+  EXPECT_EQ(fetched_body("Content-Encoding: gzip\r\n", test::deflated(full, 31)), "ok: " + full);
+  EXPECT_EQ(verdict(fetched_body("Content-Encoding: gzip\r\n", test::deflated(full + "x", 31))),
             "too_large");
   // 100 MB in 100 kB.
-  const std::string bomb = compressed(std::string(100'000'000, '\0'), 31);
+  const std::string bomb = test::deflated(std::string(100'000'000, '\0'), 31);
   FetchRules rules = local_rules();
   rules.max_bytes = 1'000'000;
   EXPECT_EQ(verdict(fetched_answer(
@@ -177,7 +162,7 @@ TEST(FetchTransfer, TheBudgetCountsUnpackedAndReceivedBytes) {
 }
 
 TEST(FetchTransfer, EncodingsThatWereNotAskedForAreRefused) {
-  const std::string twice = compressed(compressed("picture", 31), 31);
+  const std::string twice = test::deflated(test::deflated("picture", 31), 31);
   for (const std::string_view headers :
        {"Content-Encoding: br\r\n", "Content-Encoding: zstd\r\n", "Content-Encoding: compress\r\n",
         "Content-Encoding: gzip, gzip\r\n", "Content-Encoding: gzip\r\nContent-Encoding: gzip\r\n",

@@ -92,7 +92,7 @@ std::optional<Refusal> read_extension(Reader& reader, const image::Policy& polic
     }
     if ((block[1] & 1U) != 0) {
       transparent = block[4];
-    } else if (policy.has_transparent_screen) {
+    } else if (policy.gif == image::GifRule::recipe) {
       transparent = kNoIndex;
     }
   }
@@ -168,12 +168,12 @@ std::optional<Palette> read_palette(const GifFileType& gif, const image::Policy&
                                     int transparent) {
   const ColorMapObject* global = gif.SColorMap;
   const ColorMapObject* map = gif.Image.ColorMap != nullptr ? gif.Image.ColorMap : global;
-  if (policy.has_transparent_screen && map == nullptr) {
+  if (policy.gif == image::GifRule::recipe && map == nullptr) {
     return std::nullopt;
   }
   Palette palette;
   palette.mode = map != nullptr && !is_grey_ramp(*map) ? "P" : "L";
-  if (palette.mode == "L" && !policy.has_transparent_screen) {
+  if (palette.mode == "L" && policy.gif == image::GifRule::pillow) {
     map = global != nullptr && !is_grey_ramp(*global) ? global : nullptr;
   }
   for (int i = 0; i < 256; ++i) {
@@ -186,7 +186,7 @@ std::optional<Palette> read_palette(const GifFileType& gif, const image::Policy&
     } else if (has_colour) {
       colour = {map->Colors[i].Red, map->Colors[i].Green, map->Colors[i].Blue};
     }
-    const bool is_opaque = has_colour || !policy.has_transparent_screen;
+    const bool is_opaque = has_colour || policy.gif == image::GifRule::pillow;
     alpha = is_opaque && i != transparent ? 255 : 0;
   }
   return palette;
@@ -330,7 +330,7 @@ bool fill_uncovered(const image::Box& frame, RowWriter& screen, const Deadline& 
 void set_screen_colour(const Palette& palette, const image::Policy& policy, int transparent,
                        RowWriter& screen) {
   const auto index = static_cast<size_t>(std::max(transparent, 0));
-  if (policy.has_transparent_screen) {
+  if (policy.gif == image::GifRule::recipe) {
     screen.set_colour(0, {}, 0);
   } else {
     screen.set_colour(0, palette.colours[index], palette.alphas[index]);
@@ -352,7 +352,7 @@ DecodeResult decode_gif(std::span<const std::byte> bytes, const DecodeOptions& o
   }
   const Frame& frame = std::get<Frame>(found);
   image::Size screen_size{reader.gif->SWidth, reader.gif->SHeight};
-  if (!policy.has_transparent_screen) {  // Pillow's screen grows with the frame
+  if (policy.gif == image::GifRule::pillow) {  // Pillow's screen grows with the frame
     screen_size.width = std::max(screen_size.width, frame.box.x + frame.box.width);
     screen_size.height = std::max(screen_size.height, frame.box.y + frame.box.height);
   }

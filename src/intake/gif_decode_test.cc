@@ -13,6 +13,7 @@
 
 #include "base/str_cat.h"
 #include "intake/gif_strings.h"
+#include "intake/picture_test.h"
 #include "io/sha256.h"
 #include "tests/support/json_lines.h"
 
@@ -29,11 +30,6 @@ DecodeOptions options_of(std::string_view policy) {
   DecodeOptions options;
   options.policy = image::find_policy(policy);
   return options;
-}
-
-std::string fault_of(const DecodeResult& result) {
-  const Refusal* refusal = std::get_if<Refusal>(&result);
-  return refusal == nullptr ? "accepted" : std::string(fault_name(refusal->fault));
 }
 
 std::string rgb_sha256(const DecodeResult& result) {

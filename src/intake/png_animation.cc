@@ -5,20 +5,12 @@
 #include <cstdint>
 #include <string_view>
 
+#include "intake/png_scan.h"
+
 namespace tessera::intake {
 namespace {
 
-constexpr size_t kSignatureBytes = 8;
-constexpr size_t kChunkOverhead = 12;  // length, type, checksum
 constexpr size_t kSequenceNumber = 4;  // before the data of an fdAT chunk
-
-uint32_t big_endian_32(std::span<const std::byte> data, size_t at) {
-  uint32_t value = 0;
-  for (size_t i = 0; i < 4; ++i) {
-    value = value << 8 | std::to_integer<uint32_t>(data[at + i]);
-  }
-  return value;
-}
 
 void append_number(std::vector<std::byte>& to, uint32_t value) {
   for (int shift = 24; shift >= 0; shift -= 8) {
@@ -53,12 +45,12 @@ bool read_place(std::span<const std::byte> control, std::span<const std::byte> h
   if (control.size() < 20) {
     return false;
   }
-  place = {.x = big_endian_32(control, 12),
-           .y = big_endian_32(control, 16),
-           .width = big_endian_32(control, 4),
-           .height = big_endian_32(control, 8)};
-  return place.width > 0 && place.height > 0 && place.x + place.width <= big_endian_32(header, 0) &&
-         place.y + place.height <= big_endian_32(header, 4);
+  place = {.x = png_number(control, 12),
+           .y = png_number(control, 16),
+           .width = png_number(control, 4),
+           .height = png_number(control, 8)};
+  return place.width > 0 && place.height > 0 && place.x + place.width <= png_number(header, 0) &&
+         place.y + place.height <= png_number(header, 4);
 }
 
 }  // namespace
@@ -67,13 +59,13 @@ FirstFrame first_frame_behind_default(std::span<const std::byte> bytes) {
   FirstFrame out;
   std::span<const std::byte> header;
   std::span<const std::byte> palette, transparency;
-  std::vector<std::byte> file(bytes.begin(), bytes.begin() + kSignatureBytes);
+  std::vector<std::byte> file(bytes.begin(), bytes.begin() + kPngSignatureBytes);
   bool is_animated = false;
   bool has_default = false;  // image data before any frame
   bool has_frame = false;
   bool has_frame_data = false;
-  for (size_t at = kSignatureBytes; bytes.size() - at >= kChunkOverhead;) {
-    const size_t length = big_endian_32(bytes, at);
+  for (size_t at = kPngSignatureBytes; bytes.size() - at >= kPngChunkOverhead;) {
+    const size_t length = png_number(bytes, at);
     const std::string_view type(reinterpret_cast<const char*>(bytes.data()) + at + 4, 4);
     const std::span<const std::byte> data = bytes.subspan(at + 8, length);
     if (type == "IHDR") {
@@ -107,7 +99,7 @@ FirstFrame first_frame_behind_default(std::span<const std::byte> bytes) {
     } else if (type == "IEND") {
       break;
     }
-    at += kChunkOverhead + length;
+    at += kPngChunkOverhead + length;
   }
   if (!is_animated || !has_frame_data) {
     return {};

@@ -14,8 +14,6 @@
 namespace tessera::intake {
 namespace {
 
-constexpr size_t kSignatureBytes = 8;
-constexpr size_t kChunkOverhead = 12;  // length, type, CRC
 constexpr uint32_t kLongestChunk = 0x7fffffff;
 constexpr size_t kHeaderBytes = 13;
 // Pillow's PngImagePlugin.MAX_TEXT_CHUNK and MAX_TEXT_MEMORY.
@@ -24,11 +22,6 @@ constexpr int64_t kMaxInflatedTotal = 64 * kMaxInflatedChunk;
 
 uint32_t byte_at(std::span<const std::byte> bytes, size_t i) {
   return std::to_integer<uint32_t>(bytes[i]);
-}
-
-uint32_t big_endian_32(std::span<const std::byte> bytes, size_t at) {
-  return byte_at(bytes, at) << 24 | byte_at(bytes, at + 1) << 16 | byte_at(bytes, at + 2) << 8 |
-         byte_at(bytes, at + 3);
 }
 
 Refusal corrupt(std::string detail) {
@@ -78,8 +71,8 @@ std::span<const std::byte> compressed_part(std::string_view type, std::span<cons
 
 std::optional<Refusal> check_ihdr(std::span<const std::byte> data, const DecodeLimits& limits,
                                   PngHeader& header) {
-  header.width = big_endian_32(data, 0);
-  header.height = big_endian_32(data, 4);
+  header.width = png_number(data, 0);
+  header.height = png_number(data, 4);
   header.bit_depth = static_cast<int>(byte_at(data, 8));
   header.colour_type = static_cast<int>(byte_at(data, 9));
   header.is_interlaced = byte_at(data, 12) == 1;
@@ -107,17 +100,22 @@ Refusal truncated(size_t size) {
 
 }  // namespace
 
+uint32_t png_number(std::span<const std::byte> bytes, size_t at) {
+  return byte_at(bytes, at) << 24 | byte_at(bytes, at + 1) << 16 | byte_at(bytes, at + 2) << 8 |
+         byte_at(bytes, at + 3);
+}
+
 std::variant<PngHeader, Refusal> scan_png(std::span<const std::byte> bytes,
                                           const DecodeLimits& limits) {
   PngHeader header;
   bool has_header = false;
   bool has_image_data = false;
   int64_t inflated_total = 0;
-  for (size_t at = kSignatureBytes;;) {
+  for (size_t at = kPngSignatureBytes;;) {
     if (bytes.size() - at < 8) {
       return truncated(bytes.size());
     }
-    const uint32_t length = big_endian_32(bytes, at);
+    const uint32_t length = png_number(bytes, at);
     const std::string_view type(reinterpret_cast<const char*>(bytes.data()) + at + 4, 4);
     if (!has_header && (type != "IHDR" || length != kHeaderBytes)) {
       return corrupt("the file does not begin with an IHDR chunk of 13 bytes");
@@ -125,7 +123,7 @@ std::variant<PngHeader, Refusal> scan_png(std::span<const std::byte> bytes,
     if (length > kLongestChunk) {
       return corrupt(str_cat("a chunk claims ", length, " bytes"));
     }
-    if (bytes.size() - at < kChunkOverhead + length) {
+    if (bytes.size() - at < kPngChunkOverhead + length) {
       return truncated(bytes.size());
     }
     const std::span<const std::byte> data = bytes.subspan(at + 8, length);
@@ -150,7 +148,7 @@ std::variant<PngHeader, Refusal> scan_png(std::span<const std::byte> bytes,
     if (type == "IEND") {
       break;
     }
-    at += kChunkOverhead + length;
+    at += kPngChunkOverhead + length;
   }
   if (!has_image_data) {
     return corrupt("there is no image data (IDAT chunk)");

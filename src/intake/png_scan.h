@@ -11,6 +11,11 @@
 
 namespace tessera::intake {
 
+constexpr size_t kPngSignatureBytes = 8;
+constexpr size_t kPngChunkOverhead = 12;  // length, type, checksum
+
+uint32_t png_number(std::span<const std::byte> bytes, size_t at);  // 4 bytes, big-endian
+
 struct PngHeader {
   int64_t width = 0;
   int64_t height = 0;
