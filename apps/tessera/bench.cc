@@ -233,21 +233,15 @@ Json to_json(const bench::Percentiles& p) {
 }
 
 Json to_json(const bench::ServeReport& report) {
-  std::vector<double> text_first, picture_first, gaps;
-  int64_t tokens = 0;
-  for (const bench::ServedRequest& request : report.requests) {
-    (request.has_picture ? picture_first : text_first).push_back(request.first_ms);
-    gaps.insert(gaps.end(), request.gaps_ms.begin(), request.gaps_ms.end());
-    tokens += request.tokens;
-  }
+  const bench::ServeSummary summary = bench::summary_of(report);
   Json json = Json::object();
   json.set("requests", Json::number(static_cast<int64_t>(report.requests.size())));
   json.set("seconds", Json::number(report.seconds));
-  json.set("tokens", Json::number(tokens));
-  json.set("tokens_per_second", Json::number(static_cast<double>(tokens) / report.seconds));
-  json.set("first_text_ms", to_json(bench::percentiles(text_first)));
-  json.set("first_text_picture_ms", to_json(bench::percentiles(picture_first)));
-  json.set("between_texts_ms", to_json(bench::percentiles(gaps)));
+  json.set("tokens", Json::number(summary.tokens));
+  json.set("tokens_per_second", Json::number(summary.tokens_per_second));
+  json.set("first_text_ms", to_json(summary.first_text));
+  json.set("first_text_picture_ms", to_json(summary.first_picture));
+  json.set("between_texts_ms", to_json(summary.gaps));
   json.set("steps", Json::number(report.statistics.steps));
   json.set("rows", Json::number(report.statistics.rows));
   json.set("answer_rows", Json::number(report.statistics.answer_rows));

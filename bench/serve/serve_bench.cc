@@ -8,6 +8,7 @@
 #include <random>
 #include <span>
 #include <thread>
+#include <utility>
 
 #include "base/base64.h"
 #include "base/error.h"
@@ -100,12 +101,6 @@ void follow(Ticket& ticket, Clock::time_point arrival, ServedRequest& out) {
   out.tokens = result.completion_tokens();
 }
 
-std::string line_of(const char* name, const Percentiles& p) {
-  return str_cat(name, p.p50, " / ", p.p90, " / ", p.p99, " ms\n");
-}
-
-}  // namespace
-
 Percentiles percentiles(std::vector<double> values) {
   if (values.empty()) {
     return {};
@@ -117,6 +112,12 @@ Percentiles percentiles(std::vector<double> values) {
   };
   return {at(0.5), at(0.9), at(0.99)};
 }
+
+std::string line_of(const char* name, const Percentiles& p) {
+  return str_cat(name, p.p50, " / ", p.p90, " / ", p.p99, " ms\n");
+}
+
+}  // namespace
 
 ServeReport bench_serve(Engine& engine, const ServeBenchOptions& options) {
   check(options);
@@ -163,21 +164,30 @@ ServeReport bench_serve(Engine& engine, const ServeBenchOptions& options) {
   return report;
 }
 
-std::string serve_text(const ServeReport& report) {
+ServeSummary summary_of(const ServeReport& report) {
   std::vector<double> text_first, picture_first, gaps;
-  int64_t tokens = 0;
+  ServeSummary summary;
   for (const ServedRequest& request : report.requests) {
     (request.has_picture ? picture_first : text_first).push_back(request.first_ms);
     gaps.insert(gaps.end(), request.gaps_ms.begin(), request.gaps_ms.end());
-    tokens += request.tokens;
+    summary.tokens += request.tokens;
   }
+  summary.first_text = percentiles(std::move(text_first));
+  summary.first_picture = percentiles(std::move(picture_first));
+  summary.gaps = percentiles(std::move(gaps));
+  summary.tokens_per_second = static_cast<double>(summary.tokens) / report.seconds;
+  return summary;
+}
+
+std::string serve_text(const ServeReport& report) {
+  const ServeSummary summary = summary_of(report);
   const ServingStatistics& s = report.statistics;
   const double steps = static_cast<double>(std::max<int64_t>(s.steps, 1));
-  return str_cat(report.requests.size(), " requests in ", report.seconds, " s, ", tokens,
-                 " tokens, ", static_cast<double>(tokens) / report.seconds, " tokens/s\n",
-                 line_of("first text, without picture  ", percentiles(text_first)),
-                 line_of("first text, with a picture   ", percentiles(picture_first)),
-                 line_of("between texts                ", percentiles(gaps)), "steps ", s.steps,
+  return str_cat(report.requests.size(), " requests in ", report.seconds, " s, ", summary.tokens,
+                 " tokens, ", summary.tokens_per_second, " tokens/s\n",
+                 line_of("first text, without picture  ", summary.first_text),
+                 line_of("first text, with a picture   ", summary.first_picture),
+                 line_of("between texts                ", summary.gaps), "steps ", s.steps,
                  ", rows per step ", static_cast<double>(s.rows) / steps, ", answers per step ",
                  static_cast<double>(s.answer_rows) / steps,
                  "\n(times: median / 90 % / 99 % of the requests stay below)\n");

@@ -45,7 +45,16 @@ struct Percentiles {
   double p90 = 0;
   double p99 = 0;
 };
-Percentiles percentiles(std::vector<double> values);
+
+// Milliseconds, and tokens of all answers.
+struct ServeSummary {
+  Percentiles first_text;     // of requests without a picture
+  Percentiles first_picture;  // with one
+  Percentiles gaps;           // between two texts of an answer
+  int64_t tokens = 0;
+  double tokens_per_second = 0;
+};
+ServeSummary summary_of(const ServeReport& report);
 
 std::string serve_text(const ServeReport& report);
 std::string serve_csv(const ServeReport& report);  // one line per request, with a head line

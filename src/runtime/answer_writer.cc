@@ -4,10 +4,16 @@ namespace tessera {
 
 void AnswerWriter::push(int32_t id) { take(decoder_.push(id)); }
 
-void AnswerWriter::finish() {
+void AnswerWriter::finish(FinishReason reason, Choice& choice) {
   take(decoder_.flush());
   parser_.finish(deltas_);
   send();
+  choice.answer = answer_;
+  choice.text = text_;
+  choice.stop_string = stop_string();
+  choice.finish_reason = reason == FinishReason::stop && !answer_.tool_calls.empty()
+                             ? FinishReason::tool_calls
+                             : reason;
 }
 
 void AnswerWriter::take(const std::string& text) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/deepseek_v41/completion.h"
+#include "runtime/request.h"
 #include "tokenizer/answer.h"
 #include "tokenizer/tokenizer.h"
 
@@ -21,11 +22,10 @@ class AnswerWriter {
       : decoder_(tokenizer), parser_(std::move(options)), on_delta_(std::move(on_delta)) {}
 
   void push(int32_t id);
-  // No more tokens: what was held back comes out.
-  void finish();
+  // No more tokens: what was held back comes out, and `choice` gets the answer. `reason`: why it
+  // ended; a stop behind tool calls is FinishReason::tool_calls.
+  void finish(FinishReason reason, Choice& choice);
 
-  const Answer& answer() const { return answer_; }
-  const std::string& text() const { return text_; }
   // Ended the answer; empty if none did.
   const std::string& stop_string() const { return parser_.stop_string(); }
 

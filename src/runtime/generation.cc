@@ -257,8 +257,8 @@ void Generation::answer(int64_t index) {
       });
   TokenCounts counts;
   counts.add_prompt(prompt_.ids);
-  const int64_t most = std::min(request_.max_tokens.value_or(c_.prompt.defaults.max_tokens),
-                                c_.context - result_.prompt_tokens);
+  const int64_t most =
+      most_answer_tokens(request_, c_.prompt.defaults, c_.context - result_.prompt_tokens);
   choice.finish_reason = FinishReason::length;
   while (static_cast<int64_t>(choice.ids.size()) < most) {
     if (is_cancelled()) {
@@ -284,13 +284,7 @@ void Generation::answer(int64_t index) {
       step(1, 1);
     }
   }
-  writer.finish();
-  choice.answer = writer.answer();
-  choice.text = writer.text();
-  choice.stop_string = writer.stop_string();
-  if (choice.finish_reason == FinishReason::stop && !choice.answer.tool_calls.empty()) {
-    choice.finish_reason = FinishReason::tool_calls;
-  }
+  writer.finish(choice.finish_reason, choice);
   if (keeps_states() && index == 0) {
     c_.kept.keep(state_, rows_.ids, placed_, request_.tenant);
   }

@@ -1,5 +1,7 @@
 #include "runtime/prepared_prompt.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/str_cat.h"
 
@@ -112,6 +114,11 @@ void describe_prompt(const PreparedPrompt& prompt, int64_t context, Result& resu
   if (result.prompt_tokens == 0) {
     throw Error(ErrorCode::bad_request, "the prompt is empty");
   }
+}
+
+int64_t most_answer_tokens(const Request& request, const GenerationDefaults& defaults,
+                           int64_t room) {
+  return std::min(request.max_tokens.value_or(defaults.max_tokens), room);
 }
 
 std::vector<PlacedPicture> placed_pictures(const PreparedPrompt& prompt) {

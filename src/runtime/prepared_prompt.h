@@ -43,6 +43,10 @@ PreparedPrompt prepare_prompt(const PromptContext& context, const Request& reque
 // leaves no room for an answer in `context` tokens.
 void describe_prompt(const PreparedPrompt& prompt, int64_t context, Result& result);
 
+// Tokens of one answer, with `room` left in the context behind the prompt.
+int64_t most_answer_tokens(const Request& request, const GenerationDefaults& defaults,
+                           int64_t room);
+
 // Where the pictures stand and what they are.
 std::vector<PlacedPicture> placed_pictures(const PreparedPrompt& prompt);
 

@@ -59,10 +59,13 @@ void RequestTask::find_borders() {
   add(result_.prompt_tokens - 1);
 }
 
+int64_t RequestTask::most_answer_tokens() const {
+  return tessera::most_answer_tokens(request_, context_.defaults,
+                                     context_tokens_ - result_.prompt_tokens);
+}
+
 int64_t RequestTask::most_tokens() const {
-  const int64_t room = context_tokens_ - result_.prompt_tokens;
-  const int64_t answer = std::min(request_.max_tokens.value_or(context_.defaults.max_tokens), room);
-  return result_.prompt_tokens + request_.choices * answer;
+  return result_.prompt_tokens + request_.choices * most_answer_tokens();
 }
 
 void RequestTask::start(deepseek_v41::CachePools& pools, const deepseek_v41::SequenceState* kept) {
@@ -205,22 +208,13 @@ void RequestTask::advance(size_t index, std::span<float> logits) {
   if (!answer.writer->stop_string().empty()) {
     return close(answer, FinishReason::stop);
   }
-  const int64_t most = std::min(request_.max_tokens.value_or(context_.defaults.max_tokens),
-                                context_tokens_ - result_.prompt_tokens);
-  if (static_cast<int64_t>(answer.choice.ids.size()) >= most) {
+  if (static_cast<int64_t>(answer.choice.ids.size()) >= most_answer_tokens()) {
     close(answer, FinishReason::length);
   }
 }
 
 void RequestTask::close(AnswerRun& answer, FinishReason reason) {
-  answer.writer->finish();
-  answer.choice.answer = answer.writer->answer();
-  answer.choice.text = answer.writer->text();
-  answer.choice.stop_string = answer.writer->stop_string();
-  answer.choice.finish_reason =
-      reason == FinishReason::stop && !answer.choice.answer.tool_calls.empty()
-          ? FinishReason::tool_calls
-          : reason;
+  answer.writer->finish(reason, answer.choice);
   answer.is_done = true;
 }
 
@@ -248,7 +242,6 @@ void RequestTask::finish() {
       AnswerRun& answer = answers_[static_cast<size_t>(i)];
       if (!answer.is_done) {
         close(answer, FinishReason::cancelled);
-        answer.choice.finish_reason = FinishReason::cancelled;
         result_.is_cancelled = true;
       }
       result_.choices.push_back(std::move(answer.choice));

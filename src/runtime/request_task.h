@@ -98,6 +98,7 @@ class RequestTask {
     return request_.deadline.has_value() && Clock::now() - submitted_ >= *request_.deadline;
   }
   void find_borders();
+  int64_t most_answer_tokens() const;
   void report(const char* stage, int64_t done, int64_t total);
   void begin_answers(std::span<const float> logits);
   void advance(size_t index, std::span<float> logits);
