@@ -26,7 +26,7 @@ constexpr int64_t kMostTokens = 1 << 18;
 // Depth, window, ratios, sources and candidate rules of the release; widths that leave a prompt of
 // thousands of tokens to seconds.
 Config narrow(const Config& released) {
-  Config c = released;
+  Config c = deepseek_v41::text_only(released);
   c.vocab = 512;
   c.hidden = 128;
   c.heads = 4;
@@ -40,12 +40,6 @@ Config narrow(const Config& released) {
   c.active_experts = 2;
   c.index_heads = 4;
   c.index_head_dim = 64;
-  c.engram.layers.clear();
-  c.engram.table_rows.clear();
-  c.dspark.stages = 0;
-  c.dspark.target_layers.clear();
-  c.vision.layers = 0;
-  c.image_token = -1;
   return c;
 }
 

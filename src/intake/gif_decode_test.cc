@@ -22,76 +22,28 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-std::string folder(std::string_view name) { return test::golden_path(str_cat("image/", name)); }
-
-Bytes picture(std::string_view name) { return read_image_file(str_cat(folder("files/"), name)); }
-
-DecodeOptions options_of(std::string_view policy) {
-  DecodeOptions options;
-  options.policy = image::find_policy(policy);
-  return options;
-}
-
-std::string rgb_sha256(const DecodeResult& result) {
-  const DecodedImage* decoded = std::get_if<DecodedImage>(&result);
-  return decoded == nullptr ? fault_of(result) : io::sha256_hex(decoded->rgb.bytes());
+Bytes picture(std::string_view name) {
+  return read_image_file(str_cat(image_golden("files/"), name));
 }
 
 bool is_gif(const io::Json& row) { return test::text_of(row, "file").ends_with(".gif"); }
 
 TEST(GifDecode, GoldenFilesByReference) {
-  int accepted = 0;
-  for (const io::Json& row : test::read_json_lines(folder("manifest.jsonl"))) {
-    const std::string file = test::text_of(row, "file");
-    if (!is_gif(row)) {
-      continue;
-    }
-    const DecodeResult result = try_decode_image(picture(file));
-    if (test::text_of(row, "expect") == "refuse") {
-      EXPECT_EQ(fault_of(result), test::text_of(row, "class")) << file;
-      continue;
-    }
-    ASSERT_EQ(fault_of(result), "accepted") << file;
-    const DecodedImage& got = std::get<DecodedImage>(result);
-    EXPECT_EQ(got.format, "GIF") << file;
-    EXPECT_EQ(got.mode, test::text_of(row, "mode")) << file;
-    EXPECT_EQ((std::vector<int64_t>{got.rgb.width(), got.rgb.height()}),
-              test::integers_of(row, "size"))
-        << file;
-    EXPECT_EQ(rgb_sha256(result), test::text_of(row, "rgb_sha256")) << file;
-    ++accepted;
-  }
-  EXPECT_EQ(accepted, 15);
+  check_manifest(".gif", "GIF", 15, [](const DecodedImage&, const std::string&) {});
 }
 
-TEST(GifDecode, GoldenFilesByRecipe) {
-  int accepted = 0;
-  for (const io::Json& row : test::read_json_lines(folder("recipe/recipe.jsonl"))) {
-    const std::string file = test::text_of(row, "file");
-    if (!is_gif(row) || test::text_of(row, "detail") != "high") {
-      continue;
-    }
-    const DecodeResult result = try_decode_image(picture(file), options_of("recipe"));
-    if (row.find("error") != nullptr) {
-      EXPECT_NE(fault_of(result), "accepted") << file;
-      continue;
-    }
-    EXPECT_EQ(rgb_sha256(result), test::text_of(row, "rgb_sha256")) << file;
-    ++accepted;
-  }
-  EXPECT_EQ(accepted, 14);
-}
+TEST(GifDecode, GoldenFilesByRecipe) { check_recipe(".gif", 14); }
 
 // Palettes, screens and frames that ordinary encoders do not write.
 TEST(GifDecode, UnusualFiles) {
   int rows = 0;
-  for (const io::Json& row : test::read_json_lines(folder("files_extra/webp_gif.jsonl"))) {
+  for (const io::Json& row : test::read_json_lines(image_golden("files_extra/webp_gif.jsonl"))) {
     const std::string file = test::text_of(row, "file");
     if (!is_gif(row)) {
       continue;
     }
     ++rows;
-    const Bytes bytes = read_image_file(str_cat(folder("files_extra/"), file));
+    const Bytes bytes = read_image_file(str_cat(image_golden("files_extra/"), file));
     const DecodeResult reference = try_decode_image(bytes);
     const std::string sha256 = test::text_of(row, "rgb_sha256");
     EXPECT_EQ(rgb_sha256(reference), sha256.empty() ? test::text_of(row, "refuse") : sha256)
@@ -415,7 +367,7 @@ TEST(GifDecode, StopsAtTheDeadline) {
 
 TEST(GifDecode, LimitsAreCheckedAgainstScreenAndFrame) {
   // The frame reaches beyond a screen of 3 x 2.
-  const Bytes bytes = read_image_file(folder("files_extra/gif_beyond_screen.gif"));
+  const Bytes bytes = read_image_file(image_golden("files_extra/gif_beyond_screen.gif"));
   const auto fault = [&bytes](std::string_view policy, int64_t max_side, int64_t max_pixels) {
     DecodeOptions options = options_of(policy);
     options.limits.max_side = max_side;

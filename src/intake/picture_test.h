@@ -41,6 +41,73 @@ inline std::string detail_of(const DecodeResult& result) {
   return refusal == nullptr ? "" : refusal->detail;
 }
 
+inline std::string image_golden(std::string_view name) {
+  return test::golden_path(str_cat("image/", name));
+}
+
+inline DecodeOptions options_of(std::string_view policy) {
+  DecodeOptions options;
+  options.policy = image::find_policy(policy);
+  return options;
+}
+
+// Of the pixels, or the name of the fault.
+inline std::string rgb_sha256(const DecodeResult& result) {
+  const DecodedImage* decoded = std::get_if<DecodedImage>(&result);
+  return decoded == nullptr ? fault_of(result) : io::sha256_hex(decoded->rgb.bytes());
+}
+
+// Files of the manifest with this ending by policy `reference`: pixels, names and faults of Pillow.
+// `check` sees every picture.
+template <typename Check>
+void check_manifest(std::string_view ending, std::string_view format, int expected_count,
+                    const Check& check) {
+  int accepted = 0;
+  for (const io::Json& row : test::read_json_lines(image_golden("manifest.jsonl"))) {
+    const std::string file = test::text_of(row, "file");
+    if (!file.ends_with(ending)) {
+      continue;
+    }
+    const DecodeResult result =
+        try_decode_image(read_image_file(image_golden(str_cat("files/", file))));
+    if (test::text_of(row, "expect") == "refuse") {
+      EXPECT_EQ(fault_of(result), test::text_of(row, "class")) << file;
+      continue;
+    }
+    ASSERT_EQ(fault_of(result), "accepted") << file;
+    const DecodedImage& got = std::get<DecodedImage>(result);
+    EXPECT_EQ(got.format, format) << file;
+    EXPECT_EQ(got.mode, test::text_of(row, "mode")) << file;
+    EXPECT_EQ((std::vector<int64_t>{got.rgb.width(), got.rgb.height()}),
+              test::integers_of(row, "size"))
+        << file;
+    EXPECT_EQ(rgb_sha256(result), test::text_of(row, "rgb_sha256")) << file;
+    check(got, file);
+    ++accepted;
+  }
+  EXPECT_EQ(accepted, expected_count);
+}
+
+// The same files by policy `recipe`: pixels of the package, or a refusal where it refuses.
+inline void check_recipe(std::string_view ending, int expected_count) {
+  int accepted = 0;
+  for (const io::Json& row : test::read_json_lines(image_golden("recipe/recipe.jsonl"))) {
+    const std::string file = test::text_of(row, "file");
+    if (!file.ends_with(ending) || test::text_of(row, "detail") != "high") {
+      continue;
+    }
+    const DecodeResult result = try_decode_image(
+        read_image_file(image_golden(str_cat("files/", file))), options_of("recipe"));
+    if (row.find("error") != nullptr) {
+      EXPECT_NE(fault_of(result), "accepted") << file;
+      continue;
+    }
+    EXPECT_EQ(rgb_sha256(result), test::text_of(row, "rgb_sha256")) << file;
+    ++accepted;
+  }
+  EXPECT_EQ(accepted, expected_count);
+}
+
 // Names of the cases of a list in files_extra that begin with `prefix` and are accepted.
 inline std::vector<std::string> accepted_files(std::string_view list, std::string_view prefix) {
   std::vector<std::string> out;

@@ -20,77 +20,30 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-std::string folder(std::string_view name) { return test::golden_path(str_cat("image/", name)); }
-
-Bytes picture(std::string_view name) { return read_image_file(str_cat(folder("files/"), name)); }
-
-DecodeOptions options_of(std::string_view policy) {
-  DecodeOptions options;
-  options.policy = image::find_policy(policy);
-  return options;
-}
-
-std::string rgb_sha256(const DecodeResult& result) {
-  const DecodedImage* decoded = std::get_if<DecodedImage>(&result);
-  return decoded == nullptr ? fault_of(result) : io::sha256_hex(decoded->rgb.bytes());
+Bytes picture(std::string_view name) {
+  return read_image_file(str_cat(image_golden("files/"), name));
 }
 
 bool is_webp(const io::Json& row) { return test::text_of(row, "file").ends_with(".webp"); }
 
 TEST(WebpDecode, GoldenFilesByReference) {
-  int accepted = 0;
-  for (const io::Json& row : test::read_json_lines(folder("manifest.jsonl"))) {
-    const std::string file = test::text_of(row, "file");
-    if (!is_webp(row)) {
-      continue;
-    }
-    const DecodeResult result = try_decode_image(picture(file));
-    if (test::text_of(row, "expect") == "refuse") {
-      EXPECT_EQ(fault_of(result), test::text_of(row, "class")) << file;
-      continue;
-    }
-    ASSERT_EQ(fault_of(result), "accepted") << file;
-    const DecodedImage& got = std::get<DecodedImage>(result);
-    EXPECT_EQ(got.format, "WEBP") << file;
-    EXPECT_EQ(got.mode, test::text_of(row, "mode")) << file;
-    EXPECT_EQ((std::vector<int64_t>{got.rgb.width(), got.rgb.height()}),
-              test::integers_of(row, "size"))
-        << file;
+  check_manifest(".webp", "WEBP", 9, [](const DecodedImage& got, const std::string& file) {
     EXPECT_EQ(got.has_transparency, got.mode == "RGBA") << file;
-    EXPECT_EQ(rgb_sha256(result), test::text_of(row, "rgb_sha256")) << file;
-    ++accepted;
-  }
-  EXPECT_EQ(accepted, 9);
+  });
 }
 
-TEST(WebpDecode, GoldenFilesByRecipe) {
-  int accepted = 0;
-  for (const io::Json& row : test::read_json_lines(folder("recipe/recipe.jsonl"))) {
-    const std::string file = test::text_of(row, "file");
-    if (!is_webp(row) || test::text_of(row, "detail") != "high") {
-      continue;
-    }
-    const DecodeResult result = try_decode_image(picture(file), options_of("recipe"));
-    if (row.find("error") != nullptr) {
-      EXPECT_NE(fault_of(result), "accepted") << file;
-      continue;
-    }
-    EXPECT_EQ(rgb_sha256(result), test::text_of(row, "rgb_sha256")) << file;
-    ++accepted;
-  }
-  EXPECT_EQ(accepted, 9);
-}
+TEST(WebpDecode, GoldenFilesByRecipe) { check_recipe(".webp", 9); }
 
 // Offset first frames, alpha that the header denies, and chunks that do not fit together.
 TEST(WebpDecode, UnusualFiles) {
   int rows = 0;
-  for (const io::Json& row : test::read_json_lines(folder("files_extra/webp_gif.jsonl"))) {
+  for (const io::Json& row : test::read_json_lines(image_golden("files_extra/webp_gif.jsonl"))) {
     const std::string file = test::text_of(row, "file");
     if (!is_webp(row)) {
       continue;
     }
     ++rows;
-    const Bytes bytes = read_image_file(str_cat(folder("files_extra/"), file));
+    const Bytes bytes = read_image_file(str_cat(image_golden("files_extra/"), file));
     const DecodeResult reference = try_decode_image(bytes);
     const DecodeResult recipe = try_decode_image(bytes, options_of("recipe"));
     if (row.find("refuse") != nullptr) {
@@ -119,14 +72,14 @@ TEST(WebpDecode, RotatesByExifWherePoliciesSaySo) {
     EXPECT_NE(rgb_sha256(plain), rotated);
     EXPECT_EQ(rgb_sha256(try_decode_image(bytes, options_of("hf-slow"))), rotated);
   };
-  for (const io::Json& row : test::read_json_lines(folder("manifest.jsonl"))) {
+  for (const io::Json& row : test::read_json_lines(image_golden("manifest.jsonl"))) {
     if (test::text_of(row, "file") == "webp_exif3.webp") {
       check(picture("webp_exif3.webp"), 3, test::text_of(*row.find("exif_rotated"), "rgb_sha256"));
     }
   }
-  for (const io::Json& row : test::read_json_lines(folder("files_extra/webp_gif.jsonl"))) {
+  for (const io::Json& row : test::read_json_lines(image_golden("files_extra/webp_gif.jsonl"))) {
     if (row.find("orientation") != nullptr) {
-      check(read_image_file(str_cat(folder("files_extra/"), test::text_of(row, "file"))), 6,
+      check(read_image_file(str_cat(image_golden("files_extra/"), test::text_of(row, "file"))), 6,
             test::text_of(row, "rotated_rgb_sha256"));
     }
   }
@@ -218,7 +171,8 @@ TEST(WebpDecode, StopsAtTheDeadline) {
 }
 
 TEST(WebpDecode, LimitsAreCheckedAgainstTheCanvas) {
-  const Bytes bytes = read_image_file(folder("files_extra/webp_anim_offset.webp"));  // 24 x 18
+  const Bytes bytes =
+      read_image_file(image_golden("files_extra/webp_anim_offset.webp"));  // 24 x 18
   DecodeOptions options;
   options.limits.max_side = 24;
   options.limits.max_pixels = int64_t{24} * 18;

@@ -24,7 +24,8 @@ struct PictureAccess {
   bool reads_files = true;   // paths of files; else only URLs and inline data
   intake::FetchRules fetch;  // http(s) URLs: off unless enabled
   intake::BudgetLimits budget = intake::kCommandLineBudget;
-  std::chrono::milliseconds deadline{120'000};  // from the first fetch to the last decoded row
+  // For fetching and decoding the pictures of one request; URLs have FetchRules::total_timeout too.
+  std::optional<std::chrono::milliseconds> deadline = std::nullopt;
 };
 
 // How requests that are handed in share the engine.

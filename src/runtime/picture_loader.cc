@@ -34,6 +34,11 @@ intake::Resolver& system_resolver() {
   return resolver;
 }
 
+intake::Deadline::Clock::time_point end_of(const PictureAccess& access) {
+  return access.deadline.has_value() ? intake::Deadline::Clock::now() + *access.deadline
+                                     : intake::Deadline::Clock::time_point::max();
+}
+
 Error to_error(std::string_view name, const intake::FetchRefusal& refusal) {
   const ErrorCode code = refusal.fault == intake::FetchFault::cancelled ? ErrorCode::cancelled
                          : intake::is_clients_fault(refusal.fault)      ? ErrorCode::bad_request
@@ -50,7 +55,7 @@ PictureLoader::PictureLoader(std::span<const ImageSource> sources, const std::st
       root_(root),
       access_(access),
       budget_(access.budget, static_cast<int64_t>(sources.size())),
-      deadline_{.at = intake::Deadline::Clock::now() + access.deadline, .cancel = cancel},
+      deadline_{.at = end_of(access), .cancel = cancel},
       fetched_(sources.size()) {}
 
 bool PictureLoader::is_remote(size_t i) const {

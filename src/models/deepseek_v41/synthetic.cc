@@ -297,9 +297,20 @@ Network synthetic_network(const Config& config, const SyntheticWeights& weights)
   return network;
 }
 
+Config text_only(const Config& config) {
+  Config c = config;
+  c.engram.layers.clear();
+  c.engram.table_rows.clear();
+  c.dspark.stages = 0;
+  c.dspark.target_layers.clear();
+  c.vision.layers = 0;
+  c.image_token = -1;
+  return c;
+}
+
 Config text_excerpt(const Config& config, const TextExcerpt& excerpt) {
   TESSERA_CHECK(excerpt.layers > 0 && excerpt.experts >= config.active_experts);
-  Config c = config;
+  Config c = text_only(config);
   c.layers = excerpt.layers;
   c.experts = excerpt.experts;
   c.vocab = excerpt.vocab;
@@ -307,12 +318,6 @@ Config text_excerpt(const Config& config, const TextExcerpt& excerpt) {
   c.kv_sources = {0};
   c.index_sources = {0};
   c.candidate_source = -1;
-  c.engram.layers.clear();
-  c.engram.table_rows.clear();
-  c.dspark.stages = 0;
-  c.dspark.target_layers.clear();
-  c.vision.layers = 0;
-  c.image_token = -1;
   return c;
 }
 

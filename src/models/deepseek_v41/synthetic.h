@@ -93,6 +93,9 @@ class SyntheticWeights {
 // What the tower and the forward pass compute with. `weights` outlives it.
 Network synthetic_network(const Config& config, const SyntheticWeights& weights);
 
+// The same model without picture, Engram and draft parts: what add_text() can make.
+Config text_only(const Config& config);
+
 // A text stack of `layers` layers of the same widths, without picture, Engram and draft parts:
 // layer 0 is a kv and index source of ratio 2, as layer 2 of the release, the others read it.
 struct TextExcerpt {
