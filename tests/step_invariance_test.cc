@@ -276,6 +276,63 @@ TEST(StepInvariance, SavedStatesGoOnWithTheSameBits) {
                Error);
 }
 
+// Forks that are swapped out share their common pages again afterwards.
+TEST(StepInvariance, SavedForksShareTheirBeginning) {
+  const Prompt prompt(200, 16), other(200, 17);
+  Machine machine;
+  SequenceState base(config(), machine.pools);
+  machine.step(base, prompt, 150, 150);
+  SequenceState fork = base;
+  machine.step(fork, other, 40, 40);
+  const int64_t free_pages = machine.pools.kv.free_pages();
+  const SequenceState copy = fork;
+  const std::vector<std::byte> saved = fork.serialise(config(), &base);
+  const std::vector<std::byte> saved_base = base.serialise(config());
+  EXPECT_LT(saved.size(), fork.serialise(config()).size());
+  base = SequenceState(config(), machine.pools);
+  fork = base;
+  base = SequenceState::deserialise(config(), machine.pools, saved_base);
+  fork = SequenceState::deserialise(config(), machine.pools, saved, &base);
+  expect_same_state(fork, copy);
+  EXPECT_GE(machine.pools.kv.free_pages(), free_pages - 4 * base.kv[0].page_count());
+  EXPECT_THROW(SequenceState::deserialise(config(), machine.pools, saved_base, &fork), Error);
+}
+
+// A state in the middle of a prompt goes on exactly if enough tokens follow it, and says so.
+TEST(StepInvariance, AHalfStateReachesWhatTheFormulaSays) {
+  const int64_t reach =
+      (config().window - 1) * (config().layers - first_thinned_layer(config())) + 1;
+  EXPECT_EQ(reach, 46);
+  const Prompt prompt(150, 33);
+  const auto part = [&](Machine& machine, SequenceState& state, int64_t rows, int64_t end) {
+    std::memset(machine.buffers.window_rows.data(), 0x7f, machine.buffers.window_rows.size());
+    StepPlan plan;
+    machine.add(plan, state, prompt, rows);
+    const RowEnd wanted = {end, 1};
+    plan_needed_rows(plan, config(), {&wanted, 1});
+    state.prepare(config(), rows);
+    forward(machine.ctx, tiny_model().network, plan, machine.buffers);
+    commit(config(), plan, 0, rows, machine.buffers, state);
+  };
+  Machine machine;
+  SequenceState half(config(), machine.pools);
+  part(machine, half, 60, 150);
+  EXPECT_FALSE(half.is_complete(config()));
+  EXPECT_TRUE(can_reach(config(), half, 60 + reach, 1));
+  EXPECT_FALSE(can_reach(config(), half, 60 + reach - 1, 1));
+  for (const int64_t missing : {0, 1}) {
+    const int64_t end = 60 + reach - missing;
+    SequenceState full(config(), machine.pools), resumed = half;
+    machine.step(full, prompt, end, end);
+    if (missing > 0) {  // as if the rings were there
+      std::fill(resumed.ring_begin.begin(), resumed.ring_begin.end(), 0);
+    }
+    part(machine, resumed, end - 60, end);
+    EXPECT_EQ(resumed.rings == full.rings, missing == 0);
+    EXPECT_TRUE(resumed.is_complete(config()));
+  }
+}
+
 // Rows that no wanted output reads are left out; what remains is equal, and so is every later step.
 TEST(StepInvariance, LeavingOutUnneededRowsChangesNothing) {
   for (const int64_t length : {1, 5, 16, 17, 46, 47, 62, 63, 130, 258}) {

@@ -22,8 +22,7 @@ namespace {
 
 using io::Json;
 
-// Two states per turn: before the answer's first tag and behind the answer.
-constexpr int64_t kKeptStates = 8;
+constexpr int64_t kPrefixCacheBytes = int64_t{256} << 20;
 constexpr int64_t kPictureCacheBytes = int64_t{64} << 20;
 
 constexpr const char* kHelp =
@@ -231,7 +230,7 @@ int run(const Arguments& a) {
   Request probe;
   set_answer_options(a.request, probe);
   EngineOptions options = engine_options(a.model);
-  options.kept_states = kKeptStates;
+  options.prefix_cache_bytes = kPrefixCacheBytes;
   options.picture_cache_bytes = kPictureCacheBytes;
   ProgressBar bar(a.model.is_quiet);
   Events events;

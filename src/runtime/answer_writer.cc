@@ -2,6 +2,15 @@
 
 namespace tessera {
 
+void AnswerWriter::reserve(int64_t tokens) {
+  constexpr int64_t kTokenBytes = 6;  // more than tokens of any language have on average
+  const size_t bytes = static_cast<size_t>(tokens * kTokenBytes);
+  text_.reserve(bytes);
+  answer_.reasoning.reserve(bytes);
+  answer_.content.reserve(bytes);
+  deltas_.reserve(4);
+}
+
 void AnswerWriter::push(int32_t id) { take(decoder_.push(id)); }
 
 void AnswerWriter::finish(FinishReason reason, Choice& choice) {

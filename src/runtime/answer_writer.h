@@ -21,6 +21,9 @@ class AnswerWriter {
                OnDelta on_delta)
       : decoder_(tokenizer), parser_(std::move(options)), on_delta_(std::move(on_delta)) {}
 
+  // Takes memory for the text of so many tokens at once.
+  void reserve(int64_t tokens);
+
   void push(int32_t id);
   // No more tokens: what was held back comes out, and `choice` gets the answer. `reason`: why it
   // ended; a stop behind tool calls is FinishReason::tool_calls.

@@ -22,8 +22,10 @@ namespace {
 
 constexpr int64_t kDefaultContext = 32768;
 constexpr int64_t kMaxContext = int64_t{1} << 24;
-// Room for the last page of every cache twice: a fork copies it when it is written.
-constexpr int64_t kForkedTokens = kPageRows * deepseek_v41::kMaxRatio;
+// A page of every cache: what a sequence may have begun beside the pages that it fills.
+constexpr int64_t kBegunTokens = kPageRows * deepseek_v41::kMaxRatio;
+// Of a full prefix cache: the rest is rings and open groups.
+constexpr double kPageShare = 0.5;
 
 using Clock = std::chrono::steady_clock;
 
@@ -36,6 +38,15 @@ int64_t choose_context(const EngineOptions& options, const deepseek_v41::Config&
   return options.context > 0 ? options.context : std::min(most, kDefaultContext);
 }
 
+// Whose pages the prefix cache holds when it is full.
+int64_t kept_tokens(const EngineOptions& options, const deepseek_v41::Config& config) {
+  const double per_token = deepseek_v41::page_bytes_per_token(config);
+  return per_token > 0
+             ? static_cast<int64_t>(kPageShare * static_cast<double>(options.prefix_cache_bytes) /
+                                    per_token)
+             : 0;
+}
+
 }  // namespace
 
 struct Engine::State {
@@ -45,10 +56,11 @@ struct Engine::State {
         threads(o.threads > 0 ? o.threads : available_threads()),
         ctx{.threads = threads, .scratch = arena, .isa = active_isa(), .trace = {}},
         context(choose_context(o, model->network.config)),
-        pools(model->network.config,
-              std::max(context, o.serving.cache_tokens) +
-                  kForkedTokens * std::max<int64_t>(o.serving.max_running, 1)),
-        kept(o.reference_index_slot ? 0 : o.kept_states),
+        sequences(std::max(2 * o.serving.max_running, kMaxChoices + 1)),
+        pools(model->network.config, std::max(context, o.serving.cache_tokens) +
+                                         kBegunTokens * sequences +
+                                         kept_tokens(o, model->network.config)),
+        prefixes(model->network.config, pools, o.reference_index_slot ? 0 : o.prefix_cache_bytes),
         picture_cache(o.picture_cache_bytes),
         encoder(model->tokenizer, static_cast<int32_t>(model->network.config.image_token)) {}
 
@@ -58,8 +70,9 @@ struct Engine::State {
   Arena arena;
   ExecContext ctx;
   int64_t context;
+  int64_t sequences;  // at the same time, the prompt that answers fork from included
   deepseek_v41::CachePools pools;
-  KeptStates kept;
+  PrefixCache prefixes;
   PictureCache picture_cache;
   deepseek_v41::PromptEncoder encoder;
   EngineBuffers buffers;
@@ -68,6 +81,9 @@ struct Engine::State {
   ModelMutex computing;
   mutable std::mutex starting;
   std::unique_ptr<Scheduler> scheduler;  // since the first submit(); goes before all the others
+
+  // The scheduler, made at the first call.
+  Scheduler& serving();
 
   PromptContext prompt_context() const {
     return {.options = options, .model = *model, .encoder = encoder, .defaults = defaults};
@@ -133,12 +149,45 @@ void check_serving(const ServingLimits& limits) {
   require(limits.max_queued >= 1, "max_queued", limits.max_queued, "at least 1");
   require(limits.cache_tokens >= 0 && limits.cache_tokens <= kMaxContext, "cache_tokens",
           limits.cache_tokens, "0 to 16777216");
+  require(limits.answer_room >= 1, "answer_room", limits.answer_room, "at least 1");
   require(limits.rows_beside_answers >= 1, "rows_beside_answers", limits.rows_beside_answers,
           "at least 1");
   require(limits.encode_share > 0 && limits.encode_share < 1, "encode_share", limits.encode_share,
           "a number between 0 and 1");
   require(limits.prepare_threads >= 1 && limits.prepare_threads <= 64, "prepare_threads",
           limits.prepare_threads, "1 to 64");
+}
+
+void check_caches(const EngineOptions& options) {
+  const auto require = [](bool is_fine, const char* name, int64_t found, const char* expected) {
+    if (!is_fine) {
+      throw Error(ErrorCode::bad_request, str_cat(name, " is ", found, ", expected ", expected));
+    }
+  };
+  require(options.step_rows >= 1, "step_rows", options.step_rows, "at least 1");
+  require(options.prefix_interval >= 1, "prefix_interval", options.prefix_interval, "at least 1");
+  require(options.prefix_cache_bytes >= 0, "prefix_cache_bytes", options.prefix_cache_bytes,
+          "0 (nothing is kept) or more");
+  require(options.picture_cache_bytes >= 0, "picture_cache_bytes", options.picture_cache_bytes,
+          "0 (nothing is kept) or more");
+}
+
+// A cache that cannot hold a single state or picture is a mistake.
+void check_cache_sizes(const EngineOptions& options, const deepseek_v41::Config& config,
+                       deepseek_v41::CachePools& pools) {
+  const int64_t state = deepseek_v41::SequenceState(config, pools).bytes();
+  if (options.prefix_cache_bytes > 0 && options.prefix_cache_bytes < state) {
+    throw Error(ErrorCode::bad_request,
+                str_cat("prefix_cache_bytes is ", options.prefix_cache_bytes,
+                        ", a state of this model has at least ", state, "; give more, or 0"));
+  }
+  const int64_t picture =
+      config.vision.max_tokens * config.hidden * static_cast<int64_t>(sizeof(bf16));
+  if (options.picture_cache_bytes > 0 && options.picture_cache_bytes < picture) {
+    throw Error(ErrorCode::bad_request,
+                str_cat("picture_cache_bytes is ", options.picture_cache_bytes,
+                        ", the largest picture of this model has ", picture, "; give more, or 0"));
+  }
 }
 
 }  // namespace
@@ -150,6 +199,7 @@ std::unique_ptr<Engine> Engine::open(const EngineOptions& options, const Events&
                 str_cat("--threads ", options.threads, ": expected 1 to 1024"));
   }
   check_serving(options.serving);
+  check_caches(options);
   if (active_isa() == IsaLevel::reference) {
     log_line(LogLevel::warning,
              "this processor lacks AVX2 and FMA (or TESSERA_FORCE_ISA=reference is set): the slow "
@@ -167,6 +217,7 @@ std::unique_ptr<Engine> Engine::open(const EngineOptions& options, const Events&
   if (state->model->network.config.vision.layers > 0) {
     check_picture_limits(state->model->network.config.vision);
   }
+  check_cache_sizes(options, state->model->network.config, state->pools);
   state->defaults = read_defaults(folder);
   if (options.counts_experts) {
     const deepseek_v41::Config& config = state->model->network.config;
@@ -208,11 +259,30 @@ Result Engine::generate(const Request& request, const Events& events) {
                          .context = s.context,
                          .ctx = s.ctx,
                          .pools = s.pools,
-                         .kept = s.kept,
+                         .prefixes = s.prefixes,
                          .picture_cache = s.picture_cache,
                          .buffers = s.buffers},
                         request, events);
   return generation.run();
+}
+
+Scheduler& Engine::State::serving() {
+  const std::lock_guard lock(starting);
+  if (scheduler == nullptr) {
+    const int64_t cache_tokens = options.serving.cache_tokens;
+    scheduler = std::make_unique<Scheduler>(
+        SchedulerContext{.prompt = prompt_context(),
+                         .context = context,
+                         .cache_tokens = cache_tokens > 0 ? cache_tokens : context,
+                         .sequences = sequences,
+                         .ctx = ctx,
+                         .pools = pools,
+                         .prefixes = prefixes,
+                         .picture_cache = picture_cache,
+                         .buffers = buffers,
+                         .model = computing});
+  }
+  return *scheduler;
 }
 
 std::shared_ptr<Ticket> Engine::submit(Request request) {
@@ -222,25 +292,7 @@ std::shared_ptr<Ticket> Engine::submit(Request request) {
                 "parity switches that make an answer depend on its steps (index-slot, the fp32 "
                 "tower) are for requests that run alone; use generate()");
   }
-  Scheduler* scheduler = nullptr;
-  {
-    const std::lock_guard lock(s.starting);
-    if (s.scheduler == nullptr) {
-      const int64_t cache_tokens = s.options.serving.cache_tokens;
-      s.scheduler = std::make_unique<Scheduler>(
-          SchedulerContext{.prompt = s.prompt_context(),
-                           .context = s.context,
-                           .cache_tokens = cache_tokens > 0 ? cache_tokens : s.context,
-                           .ctx = s.ctx,
-                           .pools = s.pools,
-                           .kept = s.kept,
-                           .picture_cache = s.picture_cache,
-                           .buffers = s.buffers,
-                           .model = s.computing});
-    }
-    scheduler = s.scheduler.get();
-  }
-  return scheduler->submit(std::move(request));
+  return s.serving().submit(std::move(request));
 }
 
 void Engine::drain() {
@@ -253,6 +305,34 @@ void Engine::drain() {
 ServingStatistics Engine::serving_statistics() const {
   const std::lock_guard lock(state_->starting);
   return state_->scheduler == nullptr ? ServingStatistics() : state_->scheduler->statistics();
+}
+
+MemoryPlan Engine::memory_plan() const {
+  State& s = *state_;
+  s.serving();
+  const ModelMutex::Lock computing(s.computing);
+  const EngineOptions& o = s.options;
+  const int64_t page_bytes = s.pools.kv.bytes() + s.pools.index_keys.bytes();
+  const int64_t kept_pages =
+      static_cast<int64_t>(deepseek_v41::page_bytes_per_token(s.model->network.config) *
+                           static_cast<double>(kept_tokens(o, s.model->network.config)));
+  MemoryPlan plan;
+  plan.parts = {
+      {"cache pages", page_bytes,
+       str_cat("compressed keys and values of ", std::max(s.context, o.serving.cache_tokens),
+               " tokens, a begun page for each of ", s.sequences,
+               " sequences, pages of the prefix cache")},
+      {"prefix cache", std::max<int64_t>(o.prefix_cache_bytes - kept_pages, 0),
+       "rings and open groups of kept states, at most"},
+      {"picture cache", o.picture_cache_bytes, "rows of encoded pictures, at most"},
+      {"step", s.buffers.step->bytes(),
+       str_cat("fresh rows and logits of ", s.buffers.step->max_rows, " rows")},
+      {"picture encoder", s.buffers.vision == nullptr ? 0 : s.buffers.vision->bytes(),
+       "activations of the largest picture"},
+      {"scratch", s.arena.capacity_bytes(), "of the largest step so far"}};
+  std::stable_sort(plan.parts.begin(), plan.parts.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  return plan;
 }
 
 ExpertStatistics Engine::expert_statistics() const {

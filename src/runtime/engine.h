@@ -19,6 +19,10 @@
 
 namespace tessera {
 
+namespace io {
+class Json;
+}
+
 // Where the pictures of requests may come from, and how much of them.
 struct PictureAccess {
   bool reads_files = true;   // paths of files; else only URLs and inline data
@@ -33,6 +37,7 @@ struct ServingLimits {
   int64_t max_running = 8;           // requests that have memory and take part in steps
   int64_t max_queued = 256;          // requests that have not ended; more are refused at once
   int64_t cache_tokens = 0;          // of all running sequences together; 0: the context
+  int64_t answer_room = 64;          // tokens that an answer claims room for at a time
   int64_t rows_beside_answers = 64;  // most rows of prompts in a step that also writes answers
   double encode_share = 0.25;        // of the time, for pictures, while answers are written
   int prepare_threads = 1;           // that open, decode and resample pictures
@@ -52,6 +57,12 @@ struct ServingStatistics {
   int64_t pictures = 0;
   int64_t cached_pictures = 0;  // of these, encoded by earlier requests
   int64_t heartbeat = 0;        // rises as long as the step loop lives
+  int64_t waiting = 0;          // requests without memory yet, or swapped out
+  int64_t running = 0;
+  int64_t swapped_out = 0;  // times that a request gave its memory to earlier ones
+  int64_t kept_states = 0;  // in the prefix cache
+  int64_t kept_state_bytes = 0;
+  int64_t evicted_states = 0;
 };
 
 // Which experts the rows of texts and of pictures picked, since the engine was opened. Rows of
@@ -61,6 +72,19 @@ struct ExpertStatistics {
   int64_t layers = 0;
   int64_t experts = 0;
   std::vector<int64_t> picks;  // [layers][text, pictures][experts]; empty unless asked for
+};
+
+// Memory that an engine takes, largest parts first; what is only mapped from files is not in it.
+struct MemoryPlan {
+  struct Part {
+    std::string name;
+    int64_t bytes = 0;
+    std::string what;  // a line for people
+  };
+  std::vector<Part> parts;
+
+  int64_t bytes() const;
+  std::string text() const;  // a line per part and the sum
 };
 
 // There is no room for another request; it may be tried again later.
@@ -85,10 +109,11 @@ struct EngineOptions {
   PictureAccess pictures = {};
   ServingLimits serving = {};
   int64_t picture_cache_bytes = 0;  // encoded pictures kept for later requests; 0: none
-  // States kept between requests, the oldest goes first: a request that begins like an earlier one
-  // goes on from there. 0: none. Ignored with reference_index_slot, where a state depends on how
-  // its tokens came to be computed.
-  int64_t kept_states = 0;
+  // States kept between requests, least recently used go first: a request that begins like an
+  // earlier one goes on from there (docs/engine.md). 0: none. Ignored with reference_index_slot,
+  // where a state depends on how its tokens came to be computed.
+  int64_t prefix_cache_bytes = 0;
+  int64_t prefix_interval = 512;  // tokens of a prompt from one kept state to the next
 };
 
 class Engine {
@@ -110,6 +135,9 @@ class Engine {
   // Waits until everything that was handed in has ended; submit() refuses from then on.
   void drain();
   ServingStatistics serving_statistics() const;
+  // What submit() works with. The buffers are made at the first one and do not grow; scratch memory
+  // grows to what the largest step needs and stays.
+  MemoryPlan memory_plan() const;
   ExpertStatistics expert_statistics() const;  // waits for the step or request that is under way
 
   // The prompt of a request without running it; with ImageSpans::expand its pictures are opened.
@@ -148,6 +176,10 @@ InputCase parse_input_case(std::string_view json, const std::string& image_root)
 // transport are left unread. Picture paths are relative to the file. Throws Error{bad_file} or
 // {bad_request}.
 Request read_chat_request(const std::string& path);
+// The same from a body that was parsed. `where` stands at the start of messages. Throws
+// Error{bad_request}.
+enum class PicturePaths { allow, refuse };
+Request request_of_chat_body(const io::Json& body, std::string_view where, PicturePaths paths);
 // The prompt of a request with nothing but a tokenizer.json: thinking is on unless the request says
 // otherwise, and spans stay out.
 EncodedPrompt encode_with_tokenizer(const std::string& tokenizer_json, const Request& request,

@@ -105,8 +105,8 @@ void Generation::resume() {
     return;
   }
   placed_ = placed_pictures(prompt_);
-  if (const deepseek_v41::SequenceState* kept = c_.kept.find(rows_.ids, placed_, request_.tenant)) {
-    state_ = *kept;
+  if (std::optional<deepseek_v41::SequenceState> known = c_.prefixes.find(key())) {
+    state_ = std::move(*known);
     state_.sampled = 0;
     result_.cached_tokens = state_.position;
   }
@@ -154,17 +154,6 @@ std::shared_ptr<const EncodedPicture> Generation::encode(size_t i) {
   return encoded;
 }
 
-// Kept states give way to the running sequence.
-void Generation::make_room(int64_t rows) {
-  const int64_t tables = static_cast<int64_t>(state_.kv.size());
-  const int64_t pages = tables * (rows / kPageRows + 2);  // one begun, one copied
-  const auto is_short = [&](const PagePool& pool) {
-    return pool.pages() > 0 && pool.free_pages() < pages;
-  };
-  while ((is_short(c_.pools.kv) || is_short(c_.pools.index_keys)) && c_.kept.drop_oldest()) {
-  }
-}
-
 void Generation::step(int64_t rows, int64_t logit_rows) {
   deepseek_v41::StepBuffers& buffers = step_buffers(config_, rows, logit_rows, c_.buffers.step);
   const size_t first = static_cast<size_t>(state_.position);
@@ -191,7 +180,7 @@ void Generation::step(int64_t rows, int64_t logit_rows) {
   if (request_.sink != nullptr) {
     c_.ctx.trace.start(request_.sink, str_cat("c", result_.calls.size(), "."));
   }
-  make_room(rows);
+  c_.prefixes.make_room(deepseek_v41::pages_of_run(config_, rows));
   state_.prepare(config_, rows);
   deepseek_v41::forward(c_.ctx, c_.prompt.model.network, plan, buffers);
   result_.calls.push_back({state_.position, rows});
@@ -221,7 +210,7 @@ void Generation::prefill() {
     const int64_t rows = std::min(most, end - state_.position);
     step(rows, state_.position + rows == total ? 1 : 0);
     if (state_.position == kept && kept < total) {
-      c_.kept.keep(state_, rows_.ids, placed_, request_.tenant);
+      c_.prefixes.keep(state_, key());
     }
     if (events_.on_progress) {
       events_.on_progress("prompt", state_.position, total);
@@ -255,8 +244,7 @@ void Generation::answer(int64_t index) {
           events_.on_delta(index, delta);
         }
       });
-  TokenCounts counts;
-  counts.add_prompt(prompt_.ids);
+  TokenCounts counts = chooser_.counts_of(prompt_.ids);
   const int64_t most =
       most_answer_tokens(request_, c_.prompt.defaults, c_.context - result_.prompt_tokens);
   choice.finish_reason = FinishReason::length;
@@ -286,7 +274,7 @@ void Generation::answer(int64_t index) {
   }
   writer.finish(choice.finish_reason, choice);
   if (keeps_states() && index == 0) {
-    c_.kept.keep(state_, rows_.ids, placed_, request_.tenant);
+    c_.prefixes.keep(state_, key());
   }
   if (!is_last) {
     rows_.truncate(static_cast<size_t>(result_.prompt_tokens));

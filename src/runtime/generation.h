@@ -19,7 +19,7 @@ struct GenerationContext {
   int64_t context;
   ExecContext& ctx;
   deepseek_v41::CachePools& pools;
-  KeptStates& kept;
+  PrefixCache& prefixes;
   PictureCache& picture_cache;
   EngineBuffers& buffers;
 };
@@ -42,12 +42,14 @@ class Generation {
 
   // One forward call on the next `rows` positions; logits of the last `logit_rows`.
   void step(int64_t rows, int64_t logit_rows);
-  void make_room(int64_t rows);
   std::span<float> logits_of(int64_t row);
   // The next token of a choice, which gets it. Changes the logits.
   int32_t choose(std::span<float> logits, int64_t index, TokenCounts& counts, Choice& choice);
   bool is_cancelled() const;
-  bool keeps_states() const { return c_.kept.is_on() && request_.sink == nullptr; }
+  bool keeps_states() const {
+    return c_.prefixes.is_on() && request_.sink == nullptr && request_.calls.empty();
+  }
+  PrefixKey key() const { return {request_.tenant, rows_.ids, placed_}; }
 
   GenerationContext c_;
   const deepseek_v41::Config& config_;
@@ -55,7 +57,7 @@ class Generation {
   const Events& events_;
   Result result_;
   PreparedPrompt prompt_;
-  std::vector<PlacedPicture> placed_;  // with kept states only
+  std::vector<PlacedPicture> placed_;  // with a prefix cache only
   std::vector<std::shared_ptr<const EncodedPicture>> pictures_;
   SequenceRows rows_;  // prompt, then chosen or given tokens
   deepseek_v41::SequenceState state_;

@@ -27,14 +27,18 @@ InputCase to_input(deepseek_v41::PromptCase from, const std::string& root) {
   return input;
 }
 
-Request to_request(deepseek_v41::ChatRequest from, const std::string& path) {
+Request to_request(deepseek_v41::ChatRequest from) {
   Request request;
   request.messages = std::move(from.messages);
-  request.image_root = std::filesystem::path(path).parent_path().string();
   request.is_thinking = from.is_thinking;
   request.effort = from.effort;
   request.forces_calls = from.forces_calls;
   request.is_json = from.is_json;
+  return request;
+}
+
+Request with_root(Request request, const std::string& path) {
+  request.image_root = std::filesystem::path(path).parent_path().string();
   return request;
 }
 
@@ -53,8 +57,8 @@ std::vector<InputCase> read_input_file(const std::string& path) {
     const io::Json json = io::read_json_file(path);
     std::vector<InputCase> inputs;
     if (deepseek_v41::is_chat_request(json)) {
-      inputs.emplace_back().request = to_request(
-          deepseek_v41::chat_request_from_json(json, path, deepseek_v41::ImagePaths::allow), path);
+      inputs.emplace_back().request =
+          with_root(request_of_chat_body(json, path, PicturePaths::allow), path);
       return inputs;
     }
     for (deepseek_v41::PromptCase& c : deepseek_v41::cases_from_json(json, path)) {
@@ -85,9 +89,16 @@ InputCase parse_input_case(std::string_view json, const std::string& image_root)
 }
 
 Request read_chat_request(const std::string& path) {
-  return to_request(
-      deepseek_v41::parse_chat_request(read_text(path), path, deepseek_v41::ImagePaths::allow),
-      path);
+  return with_root(to_request(deepseek_v41::parse_chat_request(read_text(path), path,
+                                                               deepseek_v41::ImagePaths::allow)),
+                   path);
+}
+
+Request request_of_chat_body(const io::Json& body, std::string_view where, PicturePaths paths) {
+  return to_request(deepseek_v41::chat_request_from_json(body, where,
+                                                         paths == PicturePaths::allow
+                                                             ? deepseek_v41::ImagePaths::allow
+                                                             : deepseek_v41::ImagePaths::refuse));
 }
 
 void attach_tools_file(const std::string& path, Request& request) {

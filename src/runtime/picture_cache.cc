@@ -8,7 +8,8 @@ std::shared_ptr<const EncodedPicture> PictureCache::find(const std::string& key)
   const std::lock_guard lock(mutex_);
   const auto place = by_key_.find(key);
   if (place == by_key_.end()) {
-    return nullptr;
+    const auto used = in_use_.find(key);
+    return used == in_use_.end() ? nullptr : used->second.lock();
   }
   entries_.splice(entries_.begin(), entries_, place->second);
   return place->second->picture;
@@ -17,6 +18,8 @@ std::shared_ptr<const EncodedPicture> PictureCache::find(const std::string& key)
 void PictureCache::keep(const std::string& key, std::shared_ptr<const EncodedPicture> picture) {
   const int64_t bytes = picture->rows.bytes();
   const std::lock_guard lock(mutex_);
+  std::erase_if(in_use_, [](const auto& entry) { return entry.second.expired(); });
+  in_use_[key] = picture;
   if (bytes > max_bytes_ || by_key_.contains(key)) {
     return;
   }

@@ -21,7 +21,8 @@ inline std::string picture_key(std::string_view tenant, const std::string& conte
 }
 
 // Least recently used pictures go first. A picture that somebody still holds lives on after it has
-// gone from here, and is not counted then. Safe from any thread.
+// gone from here, is not counted then, and is still found: what is in use is never encoded twice.
+// Safe from any thread.
 class PictureCache {
  public:
   // Keeps pictures of at most `max_bytes` together; 0: none.
@@ -32,7 +33,7 @@ class PictureCache {
   // nullptr if it is not here.
   std::shared_ptr<const EncodedPicture> find(const std::string& key);
 
-  // Does nothing with a picture larger than the whole cache.
+  // A picture larger than the whole cache is found only as long as somebody holds it.
   void keep(const std::string& key, std::shared_ptr<const EncodedPicture> picture);
 
   int64_t bytes() const;
@@ -49,6 +50,7 @@ class PictureCache {
   int64_t bytes_ = 0;
   std::list<Entry> entries_;  // latest use first
   std::map<std::string, std::list<Entry>::iterator> by_key_;
+  std::map<std::string, std::weak_ptr<const EncodedPicture>> in_use_;  // kept here or elsewhere
 };
 
 }  // namespace tessera

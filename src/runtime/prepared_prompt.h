@@ -7,8 +7,8 @@
 #include "models/deepseek_v41/prompt.h"
 #include "models/deepseek_v41/span.h"
 #include "runtime/engine.h"
-#include "runtime/kept_states.h"
 #include "runtime/picture_encoder.h"
+#include "runtime/prefix_cache.h"
 
 namespace tessera {
 

@@ -1,12 +1,20 @@
 #include "runtime/request_task.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
 #include "base/stopwatch.h"
 
 namespace tessera {
+namespace {
+
+// Tokens that an answer has memory for from its beginning.
+constexpr int64_t kReservedTokens = 8192;
+
+}  // namespace
 
 RequestTask::RequestTask(const PromptContext& context, int64_t most_tokens, Request request,
                          std::shared_ptr<Ticket> ticket)
@@ -38,25 +46,29 @@ void RequestTask::prepare() {
 
 // Where other prompts may part from this one: before its first user turn (a system prompt that many
 // share), before its last one (the next question about the same), and before its last token (the
-// next turn of the conversation: chat specification 7.2, last point).
+// next turn of the conversation: chat specification 7.2, last point). Elsewhere at every interval.
 void RequestTask::find_borders() {
-  const auto add = [&](int64_t position) {
-    const bool is_new = position > 0 && position < result_.prompt_tokens &&
-                        (borders_.empty() || borders_.back() < position);
-    if (is_new) {
-      borders_.push_back(position);
-    }
-  };
+  std::set<int64_t> ends = {result_.prompt_tokens - 1};
   const std::optional<int32_t> user = context_.encoder.user_token();
   if (user.has_value()) {
     const auto first = std::find(rows_.ids.begin(), rows_.ids.end(), *user);
     const auto last = std::find(rows_.ids.rbegin(), rows_.ids.rend(), *user);
     if (first != rows_.ids.end()) {
-      add(first - rows_.ids.begin());
-      add(rows_.ids.rend() - last - 1);
+      ends.insert(first - rows_.ids.begin());
+      ends.insert(rows_.ids.rend() - last - 1);
     }
   }
-  add(result_.prompt_tokens - 1);
+  const int64_t interval = context_.options.prefix_interval;
+  int64_t next = interval;
+  for (const int64_t end : ends) {
+    for (; next < end; next += interval) {
+      borders_.push_back({.position = next, .is_end = false});
+    }
+    if (end > 0) {
+      borders_.push_back({.position = end, .is_end = true});
+    }
+    next += next == end ? interval : 0;
+  }
 }
 
 int64_t RequestTask::most_answer_tokens() const {
@@ -68,14 +80,51 @@ int64_t RequestTask::most_tokens() const {
   return result_.prompt_tokens + request_.choices * most_answer_tokens();
 }
 
-void RequestTask::start(deepseek_v41::CachePools& pools, const deepseek_v41::SequenceState* kept) {
+int64_t RequestTask::claimed_tokens() const {
+  const int64_t most = most_answer_tokens();
+  const int64_t room = context_.options.serving.answer_room;
+  int64_t tokens = result_.prompt_tokens;
+  if (answers_.empty()) {
+    return tokens + request_.choices * std::min(most, room);
+  }
+  for (const AnswerRun& answer : answers_) {
+    tokens += answer.is_done ? 0 : std::min(most, std::ssize(answer.choice.ids) + room);
+  }
+  return tokens;
+}
+
+void RequestTask::start(deepseek_v41::CachePools& pools, PrefixCache& prefixes) {
   result_.queue_ms = ms_since(submitted_);
-  if (kept != nullptr) {
-    state_ = *kept;
+  state_ = prefixes.find({request_.tenant, rows_.ids, placed_});
+  if (state_.has_value()) {
     state_->sampled = 0;
     result_.cached_tokens = state_->position;
   } else {
     state_.emplace(context_.model.network.config, pools);
+  }
+}
+
+void RequestTask::swap_out() {
+  const deepseek_v41::Config& config = context_.model.network.config;
+  for (AnswerRun& answer : answers_) {
+    if (answer.state.has_value()) {
+      answer.saved = answer.state->serialise(config, &*state_);
+      answer.state.reset();
+    }
+  }
+  saved_ = state_->serialise(config);
+  state_.reset();
+}
+
+void RequestTask::swap_in(deepseek_v41::CachePools& pools) {
+  using deepseek_v41::SequenceState;
+  const deepseek_v41::Config& config = context_.model.network.config;
+  state_ = SequenceState::deserialise(config, pools, std::exchange(saved_, {}));
+  for (AnswerRun& answer : answers_) {
+    if (!answer.saved.empty()) {
+      answer.state =
+          SequenceState::deserialise(config, pools, std::exchange(answer.saved, {}), &*state_);
+    }
   }
 }
 
@@ -122,13 +171,17 @@ void RequestTask::add_prompt_run(int64_t most, bool keeps_states, deepseek_v41::
     has_rows_placed_ = true;
   }
   const int64_t total = result_.prompt_tokens;
-  // Steps end where a state is to be kept, and it is complete there.
+  // Steps end where a state is to be kept. Behind a state that lacks rings (prefix_cache.h) not
+  // every border can be an end.
   int64_t end = total;
-  for (const int64_t border :
-       keeps_states ? std::span<const int64_t>(borders_) : std::span<const int64_t>()) {
-    if (border > state_->position) {
-      end = std::min(end, border);
-      ends.push_back({.position = border, .tail = 1, .run = runs.size()});
+  for (const Border& border : borders_) {
+    if (!keeps_states || border.position <= state_->position) {
+      continue;
+    }
+    end = std::min(end, border.position);
+    if (border.is_end &&
+        deepseek_v41::can_reach(context_.model.network.config, *state_, border.position, 1)) {
+      ends.push_back({.position = border.position, .tail = 1, .run = runs.size()});
     }
   }
   ends.push_back({.position = total, .tail = 1, .run = runs.size()});
@@ -151,10 +204,11 @@ void RequestTask::add_answer_runs(deepseek_v41::StepPlan& plan,
     if (answer.is_done) {
       continue;
     }
-    deepseek_v41::add_run(plan, answer.state, {&answer.choice.ids.back(), 1}, {}, {});
-    ends.push_back({.position = answer.state.position + 1, .tail = 1, .run = runs.size()});
+    deepseek_v41::SequenceState& state = *answer.state;
+    deepseek_v41::add_run(plan, state, {&answer.choice.ids.back(), 1}, {}, {});
+    ends.push_back({.position = state.position + 1, .tail = 1, .run = runs.size()});
     runs.push_back(
-        {.rows = 1, .answer = static_cast<int64_t>(i), .has_logits = true, .state = &answer.state});
+        {.rows = 1, .answer = static_cast<int64_t>(i), .has_logits = true, .state = &state});
   }
 }
 
@@ -172,13 +226,20 @@ void RequestTask::take(const Run& run, std::span<float> logits, double step_ms) 
   }
 }
 
-// Every answer begins with the state and the logits behind the prompt.
+// Every answer begins with the state and the logits behind the prompt; its pictures are not needed
+// any more.
 void RequestTask::begin_answers(std::span<const float> logits) {
+  rows_.embeddings.clear();
+  pictures_.clear();
   answers_.reserve(static_cast<size_t>(request_.choices));
+  // Longer answers take more when they get there.
+  const int64_t tokens = std::min(most_answer_tokens(), kReservedTokens);
+  result_.call_tokens.reserve(static_cast<size_t>(tokens));
   for (int64_t i = 0; i < request_.choices; ++i) {
-    answers_.push_back({.state = *state_, .counts = {}, .writer = nullptr, .choice = {}});
+    answers_.push_back(
+        {.state = *state_, .saved = {}, .counts = {}, .writer = nullptr, .choice = {}});
     AnswerRun& answer = answers_.back();
-    answer.counts.add_prompt(prompt_.ids);
+    answer.counts = chooser_.counts_of(prompt_.ids);
     answer.writer = std::make_unique<AnswerWriter>(
         context_.model.tokenizer,
         deepseek_v41::CompletionOptions{
@@ -189,6 +250,9 @@ void RequestTask::begin_answers(std::span<const float> logits) {
           event.delta = delta;
           ticket_->push(std::move(event));
         });
+    answer.writer->reserve(tokens);
+    answer.choice.ids.reserve(static_cast<size_t>(tokens));
+    answer.state->reserve(context_.model.network.config, result_.prompt_tokens + tokens);
     std::vector<float> own(logits.begin(), logits.end());  // choosing changes them
     advance(static_cast<size_t>(i), own);
   }
@@ -196,8 +260,9 @@ void RequestTask::begin_answers(std::span<const float> logits) {
 
 void RequestTask::advance(size_t index, std::span<float> logits) {
   AnswerRun& answer = answers_[index];
-  const int32_t token = chooser_.choose(logits, answer.state.position, static_cast<int64_t>(index),
-                                        answer.state.sampled++, answer.counts, answer.choice);
+  deepseek_v41::SequenceState& state = *answer.state;
+  const int32_t token = chooser_.choose(logits, state.position, static_cast<int64_t>(index),
+                                        state.sampled++, answer.counts, answer.choice);
   if (index == 0) {
     result_.call_tokens.push_back(token);
   }
@@ -218,22 +283,28 @@ void RequestTask::close(AnswerRun& answer, FinishReason reason) {
   answer.is_done = true;
 }
 
-std::optional<RequestTask::Keepsake> RequestTask::keepsake(const Run& run) const {
-  Keepsake kept;
-  if (run.answer < 0 && std::binary_search(borders_.begin(), borders_.end(), state_->position)) {
-    kept.state = &*state_;
-    kept.ids = {rows_.ids.begin(), rows_.ids.begin() + state_->position};
-    return kept;
+void RequestTask::keep_state(const Run& run, PrefixCache& prefixes) {
+  PrefixKey key = {request_.tenant, rows_.ids, placed_};
+  if (run.answer < 0) {
+    const bool is_border = std::any_of(borders_.begin(), borders_.end(), [&](const Border& border) {
+      return border.position == state_->position;
+    });
+    if (is_border) {
+      prefixes.keep(*state_, key);
+    }
+    return;
   }
-  if (run.answer == 0 && answers_[0].is_done) {
-    const AnswerRun& answer = answers_[0];
-    kept.state = &answer.state;
-    kept.ids = rows_.ids;
-    kept.ids.insert(kept.ids.end(), answer.choice.ids.begin(), answer.choice.ids.end());
-    kept.ids.resize(static_cast<size_t>(answer.state.position));
-    return kept;
+  AnswerRun& answer = answers_[static_cast<size_t>(run.answer)];
+  if (!answer.is_done) {
+    return;
   }
-  return std::nullopt;
+  if (run.answer == 0 && prefixes.is_on()) {
+    std::vector<int32_t> ids = rows_.ids;
+    ids.insert(ids.end(), answer.choice.ids.begin(), answer.choice.ids.end());
+    key.ids = ids;
+    prefixes.keep(*answer.state, key);
+  }
+  answer.state.reset();
 }
 
 void RequestTask::finish() {

@@ -9,8 +9,8 @@
 
 #include "models/deepseek_v41/step.h"
 #include "runtime/answer_writer.h"
-#include "runtime/kept_states.h"
 #include "runtime/picture_cache.h"
+#include "runtime/prefix_cache.h"
 #include "runtime/sequence_rows.h"
 #include "runtime/ticket.h"
 #include "runtime/token_chooser.h"
@@ -44,9 +44,15 @@ class RequestTask {
 
   // Tokens that the caches must have room for until the end.
   int64_t most_tokens() const;
+  // Tokens that they must have room for now: the prompt, what was answered, and some more.
+  int64_t claimed_tokens() const;
+  int64_t sequences() const { return request_.choices + 1; }  // its answers and its prompt
 
   // Takes a place among the running ones: from here on it has memory.
-  void start(deepseek_v41::CachePools& pools, const deepseek_v41::SequenceState* kept);
+  void start(deepseek_v41::CachePools& pools, PrefixCache& prefixes);
+  // Gives the memory back, and takes it again: what runs goes on as if nothing had been.
+  void swap_out();
+  void swap_in(deepseek_v41::CachePools& pools);
 
   // The first picture that has to be encoded still, or nothing.
   std::optional<size_t> next_picture() const;
@@ -75,19 +81,20 @@ class RequestTask {
   // not numbers.
   void take(const Run& run, std::span<float> logits, double step_ms);
 
-  // The state to keep for later requests, if one has just been reached: its tokens and pictures.
-  struct Keepsake {
-    const deepseek_v41::SequenceState* state = nullptr;
-    std::vector<int32_t> ids;
-  };
-  std::optional<Keepsake> keepsake(const Run& run) const;
-  std::span<const PlacedPicture> placed() const { return placed_; }
-  std::span<const int32_t> ids() const { return rows_.ids; }
+  // Keeps the state for later requests if the run has just reached one that is worth it.
+  void keep_state(const Run& run, PrefixCache& prefixes);
   void count_layer_rows(int64_t rows) { result_.layer_rows += rows; }
 
  private:
+  // A position whose state is kept. At an end it is complete; elsewhere it is what the prompt's own
+  // rows make it.
+  struct Border {
+    int64_t position = 0;
+    bool is_end = false;
+  };
   struct AnswerRun {
-    deepseek_v41::SequenceState state;
+    std::optional<deepseek_v41::SequenceState> state;  // until it is done
+    std::vector<std::byte> saved = {};                 // while swapped out
     TokenCounts counts;
     std::unique_ptr<AnswerWriter> writer;
     Choice choice;
@@ -114,9 +121,10 @@ class RequestTask {
   std::vector<PlacedPicture> placed_;
   std::vector<std::shared_ptr<const EncodedPicture>> pictures_;
   SequenceRows rows_;
-  std::vector<int64_t> borders_;  // positions whose states are worth keeping, ascending
+  std::vector<Border> borders_;  // ascending
   bool has_rows_placed_ = false;
   std::optional<deepseek_v41::SequenceState> state_;  // of the prompt
+  std::vector<std::byte> saved_;                      // while swapped out
   std::vector<AnswerRun> answers_;
   Clock::time_point submitted_ = Clock::now();
 };

@@ -87,7 +87,7 @@ void adjust_logits(std::span<float> logits, const SamplingOptions& o, const Toke
       logit = static_cast<float>(logit + bias);
     }
   }
-  if (o.repetition_penalty == 1 && o.presence_penalty == 0 && o.frequency_penalty == 0) {
+  if (!o.has_penalties()) {
     return;
   }
   for (const auto& [id, count] : counts.answer_) {

@@ -20,6 +20,11 @@ struct SamplingOptions {
   double frequency_penalty = 0.0;   // the same, times how often the token stands there
   std::vector<std::pair<int32_t, double>> logit_bias = {};  // added to the logits of these tokens
   uint64_t seed = 0;
+
+  // Whether tokens of the prompt and the answer have to be counted.
+  bool has_penalties() const {
+    return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0;
+  }
 };
 
 // Uniform in [0, 1) with 53 bits: a function of (seed, sequence, position) alone, so that a seed

@@ -1,5 +1,7 @@
 #include "runtime/scheduler.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -19,6 +21,14 @@ constexpr std::chrono::milliseconds kLookAgain{50};  // beats of the heart witho
 
 Scheduler::Scheduler(const SchedulerContext& context)
     : c_(context), limits_(context.prompt.options.serving) {
+  const deepseek_v41::Config& config = c_.prompt.model.network.config;
+  const int64_t step_rows = c_.prompt.options.step_rows;
+  step_buffers(config,
+               std::max(step_rows, c_.sequences + std::min(step_rows, limits_.rows_beside_answers)),
+               c_.sequences + limits_.max_running, c_.buffers.step);
+  if (config.vision.layers > 0) {
+    vision_buffers(config, config.vision.most_patches(), c_.buffers.vision);
+  }
   threads_.emplace_back([this] { step_loop(); });
   for (int i = 0; i < limits_.prepare_threads; ++i) {
     threads_.emplace_back([this] { prepare_loop(); });
@@ -79,6 +89,7 @@ ServingStatistics Scheduler::statistics() const {
   const std::lock_guard lock(mutex_);
   ServingStatistics now = statistics_;
   now.unfinished = static_cast<int64_t>(unfinished_.size());
+  now.waiting += static_cast<int64_t>(submitted_.size() + prepared_.size());
   return now;
 }
 
@@ -114,6 +125,7 @@ void Scheduler::prepare_loop() {
 }
 
 void Scheduler::step_loop() {
+  pthread_setname_np(pthread_self(), "tessera-step");
   for (;;) {
     {
       std::unique_lock lock(mutex_);
@@ -132,10 +144,12 @@ void Scheduler::step_loop() {
     drop_cancelled();
     admit();
     encode_pictures();
+    swap_out_latest();
     step();
+    publish();
   }
   picture_ = {};
-  for (std::list<TaskPtr>* list : {&waiting_, &admitted_}) {
+  for (std::list<TaskPtr>* list : lists()) {
     for (TaskPtr& task : *list) {
       end(*task);
     }
@@ -166,7 +180,7 @@ void Scheduler::fail(RequestTask& task, const std::exception_ptr& error) {
 }
 
 void Scheduler::drop_cancelled() {
-  for (std::list<TaskPtr>* list : {&waiting_, &admitted_}) {
+  for (std::list<TaskPtr>* list : lists()) {
     for (auto task = list->begin(); task != list->end();) {
       if (!(*task)->is_cancelled()) {
         ++task;
@@ -175,40 +189,90 @@ void Scheduler::drop_cancelled() {
       if (picture_.task == task->get()) {
         picture_ = {};
       }
-      if (list == &admitted_) {
-        reserved_tokens_ -= (*task)->most_tokens();
-      }
       end(**task);
       task = list->erase(task);
     }
   }
 }
 
-// In the order of arrival, and only with room for all that a request may need: nothing that runs is
-// ever short of memory.
+// Of all that have memory.
+int64_t Scheduler::claimed_tokens() const {
+  int64_t tokens = 0;
+  for (const TaskPtr& task : admitted_) {
+    tokens += task->claimed_tokens();
+  }
+  return tokens;
+}
+
+bool Scheduler::has_room(const RequestTask& task) const {
+  int64_t sequences = task.sequences();
+  for (const TaskPtr& other : admitted_) {
+    sequences += other->sequences();
+  }
+  return std::ssize(admitted_) < limits_.max_running && sequences <= c_.sequences &&
+         claimed_tokens() + task.claimed_tokens() <= c_.cache_tokens;
+}
+
+// What is kept gives way to what runs.
+void Scheduler::make_room(const RequestTask& task) {
+  const deepseek_v41::Config& config = c_.prompt.model.network.config;
+  c_.prefixes.make_room(deepseek_v41::pages_of_run(config, task.claimed_tokens()) +
+                        task.sequences() * std::ssize(config.kv_sources));
+}
+
+// Fails the first waiting request if it could not even run alone; false if there is none like that.
+bool Scheduler::refuse_what_never_fits() {
+  if (waiting_.empty() || waiting_.front()->most_tokens() <= c_.cache_tokens) {
+    return false;
+  }
+  fail(*waiting_.front(),
+       std::make_exception_ptr(
+           Error(ErrorCode::bad_request,
+                 str_cat("the request may need ", waiting_.front()->most_tokens(),
+                         " tokens (prompt and all answers), the caches hold ", c_.cache_tokens,
+                         "; lower max_tokens or n, or raise the limit"))));
+  waiting_.pop_front();
+  return true;
+}
+
+// In the order of arrival, and only with room for the prompt and the beginning of all answers.
 void Scheduler::admit() {
-  while (!waiting_.empty()) {
-    RequestTask& task = *waiting_.front();
-    const int64_t tokens = task.most_tokens();
-    if (tokens > c_.cache_tokens) {
-      fail(task, std::make_exception_ptr(Error(
-                     ErrorCode::bad_request,
-                     str_cat("the request may need ", tokens,
-                             " tokens (prompt and all answers), "
-                             "the caches hold ",
-                             c_.cache_tokens, "; lower max_tokens or n, or raise the limit"))));
-      waiting_.pop_front();
+  while (!swapped_.empty() && has_room(*swapped_.front())) {
+    make_room(*swapped_.front());
+    swapped_.front()->swap_in(c_.pools);
+    admitted_.splice(admitted_.end(), swapped_, swapped_.begin());
+  }
+  while (swapped_.empty() && !waiting_.empty()) {
+    if (refuse_what_never_fits()) {
       continue;
     }
-    const bool has_place = static_cast<int64_t>(admitted_.size()) < limits_.max_running;
-    if (!has_place || reserved_tokens_ + tokens > c_.cache_tokens) {
-      return;
+    if (!has_room(*waiting_.front())) {
+      break;
     }
-    reserved_tokens_ += tokens;
-    task.start(c_.pools,
-               c_.kept.is_on() ? c_.kept.find(task.ids(), task.placed(), task.tenant()) : nullptr);
+    waiting_.front()->start(c_.pools, c_.prefixes);
     admitted_.splice(admitted_.end(), waiting_, waiting_.begin());
   }
+}
+
+// Answers have grown into the room of others: who came last gives way. The first one always fits.
+void Scheduler::swap_out_latest() {
+  while (admitted_.size() > 1 && claimed_tokens() > c_.cache_tokens) {
+    admitted_.back()->swap_out();
+    swapped_.splice(swapped_.begin(), admitted_, std::prev(admitted_.end()));
+    const std::lock_guard lock(mutex_);
+    ++statistics_.swapped_out;
+  }
+}
+
+// What others may see of the loop's own lists and of the cache.
+void Scheduler::publish() {
+  const PrefixStatistics kept = c_.prefixes.statistics();
+  const std::lock_guard lock(mutex_);
+  statistics_.running = std::ssize(admitted_);
+  statistics_.waiting = std::ssize(swapped_) + std::ssize(waiting_);
+  statistics_.kept_states = kept.snapshots;
+  statistics_.kept_state_bytes = kept.bytes;
+  statistics_.evicted_states = kept.evicted;
 }
 
 bool Scheduler::is_decoding() const {
@@ -217,20 +281,19 @@ bool Scheduler::is_decoding() const {
   });
 }
 
-// Kept states give way to running sequences.
-void Scheduler::make_room(int64_t rows) {
-  const int64_t tables = static_cast<int64_t>(c_.prompt.model.network.config.kv_sources.size());
-  const int64_t pages = tables * (rows / kPageRows + 2 * limits_.max_running + 2);
-  const auto is_short = [&](const PagePool& pool) {
-    return pool.pages() > 0 && pool.free_pages() < pages;
-  };
-  while ((is_short(c_.pools.kv) || is_short(c_.pools.index_keys)) && c_.kept.drop_oldest()) {
-  }
+void Scheduler::Step::clear() {
+  plan.clear();
+  ends.clear();
+  runs.clear();
+  owners.clear();
+  answer_rows = 0;
+  failures.clear();
 }
 
 // One row of every answer, then rows of prompts up to the budget.
-Scheduler::Step Scheduler::plan_step() {
-  Step step;
+void Scheduler::plan_step() {
+  Step& step = step_;
+  step.clear();
   const auto own = [&](RequestTask& task) { step.owners.resize(step.runs.size(), &task); };
   for (const TaskPtr& task : admitted_) {
     if (!task->is_prefilling()) {
@@ -246,7 +309,7 @@ Scheduler::Step Scheduler::plan_step() {
   for (const TaskPtr& task : admitted_) {
     if (budget > 0 && task->is_prefilling() && !task->next_picture().has_value()) {
       const int64_t before = step.plan.rows();
-      task->add_prompt_run(budget, c_.kept.is_on(), step.plan, step.ends, step.runs);
+      task->add_prompt_run(budget, c_.prefixes.is_on(), step.plan, step.ends, step.runs);
       own(*task);
       budget -= step.plan.rows() - before;
     }
@@ -257,16 +320,24 @@ Scheduler::Step Scheduler::plan_step() {
       step.plan.logit_rows.push_back(static_cast<int32_t>(run.first_row + run.rows - 1));
     }
   }
-  return step;
 }
 
 // All rows in one pass of the model.
-void Scheduler::compute(Step& step) {
+void Scheduler::compute() {
+  Step& step = step_;
   const deepseek_v41::Config& config = c_.prompt.model.network.config;
-  deepseek_v41::plan_needed_rows(step.plan, config, step.ends);
+  if (c_.prompt.options.computes_all_rows) {
+    deepseek_v41::plan_all_rows(step.plan, config);
+  } else {
+    deepseek_v41::plan_needed_rows(step.plan, config, step.ends);
+  }
   deepseek_v41::StepBuffers& buffers = step_buffers(
       config, step.plan.rows(), static_cast<int64_t>(step.plan.logit_rows.size()), c_.buffers.step);
-  make_room(step.plan.rows());
+  int64_t pages = 0;
+  for (const RequestTask::Run& run : step.runs) {
+    pages += deepseek_v41::pages_of_run(config, run.rows);
+  }
+  c_.prefixes.make_room(pages);
   for (const RequestTask::Run& run : step.runs) {
     run.state->prepare(config, run.rows);
   }
@@ -277,7 +348,8 @@ void Scheduler::compute(Step& step) {
 }
 
 // Logits become tokens, states worth keeping are kept. What fails here fails one request.
-void Scheduler::hand_out(Step& step) {
+void Scheduler::hand_out() {
+  Step& step = step_;
   const size_t vocab = static_cast<size_t>(c_.prompt.model.network.config.vocab);
   float* logits = c_.buffers.step->logits.as<float>();
   for (size_t i = 0; i < step.runs.size(); ++i) {
@@ -290,10 +362,7 @@ void Scheduler::hand_out(Step& step) {
     }
     try {
       task.take(run, own, last_step_ms_);
-      if (std::optional<RequestTask::Keepsake> kept = task.keepsake(run);
-          kept.has_value() && c_.kept.is_on()) {
-        c_.kept.keep(*kept->state, kept->ids, task.placed(), task.tenant());
-      }
+      task.keep_state(run, c_.prefixes);
     } catch (...) {
       step.failures.emplace(&task, std::current_exception());
     }
@@ -301,15 +370,16 @@ void Scheduler::hand_out(Step& step) {
 }
 
 void Scheduler::step() {
-  Step step = plan_step();
+  plan_step();
+  Step& step = step_;
   if (step.runs.empty()) {
     return;
   }
   const Clock::time_point start = Clock::now();
   try {
-    compute(step);
+    compute();
     last_step_ms_ = ms_since(start);
-    hand_out(step);
+    hand_out();
   } catch (...) {  // the step failed, and with it all that were in it
     for (RequestTask* task : step.owners) {
       step.failures.emplace(task, std::current_exception());
@@ -327,7 +397,6 @@ void Scheduler::step() {
       ++task;
       continue;
     }
-    reserved_tokens_ -= (*task)->most_tokens();
     failure != step.failures.end() ? fail(**task, failure->second) : end(**task);
     task = admitted_.erase(task);
   }

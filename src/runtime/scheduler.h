@@ -2,6 +2,7 @@
 // change another one's tokens. Internal to the runtime.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -23,9 +24,10 @@ struct SchedulerContext {
   PromptContext prompt;
   int64_t context;       // most tokens of a sequence
   int64_t cache_tokens;  // of all sequences together; the pools hold that many
+  int64_t sequences;     // at the same time; the pools have a page more for each
   ExecContext& ctx;
   deepseek_v41::CachePools& pools;
-  KeptStates& kept;
+  PrefixCache& prefixes;
   PictureCache& picture_cache;
   EngineBuffers& buffers;
   ModelMutex& model;
@@ -51,7 +53,7 @@ class Scheduler {
  private:
   using TaskPtr = std::unique_ptr<RequestTask>;
 
-  // Rows of one pass of the model, and whose they are.
+  // Rows of one pass of the model, and whose they are. Its memory serves one step after the other.
   struct Step {
     deepseek_v41::StepPlan plan;
     std::vector<deepseek_v41::RowEnd> ends;
@@ -59,6 +61,8 @@ class Scheduler {
     std::vector<RequestTask*> owners;  // of the runs
     int64_t answer_rows = 0;
     std::map<RequestTask*, std::exception_ptr> failures;
+
+    void clear();
   };
 
   void prepare_loop();
@@ -66,18 +70,24 @@ class Scheduler {
 
   // Of the step loop, with the model held.
   void drop_cancelled();
+  bool refuse_what_never_fits();
+  int64_t claimed_tokens() const;
+  bool has_room(const RequestTask& task) const;
+  void make_room(const RequestTask& task);
   void admit();
+  void swap_out_latest();
   void encode_pictures();
   bool encode_tile();
-  Step plan_step();
-  void compute(Step& step);
-  void hand_out(Step& step);
+  void plan_step();
+  void compute();
+  void hand_out();
   void step();
-  void make_room(int64_t rows);
+  void publish();
   void end(RequestTask& task);
   void fail(RequestTask& task, const std::exception_ptr& error);
   bool is_decoding() const;
-  bool has_work() const { return !admitted_.empty() || !waiting_.empty(); }
+  bool has_work() const { return !admitted_.empty() || !swapped_.empty() || !waiting_.empty(); }
+  std::array<std::list<TaskPtr>*, 3> lists() { return {&admitted_, &swapped_, &waiting_}; }
 
   SchedulerContext c_;
   const ServingLimits& limits_;
@@ -93,15 +103,17 @@ class Scheduler {
   ServingStatistics statistics_;
 
   // Of the step loop alone.
-  std::list<TaskPtr> waiting_;   // prepared, no memory yet; in the order of their arrival
+  // Each in the order of arrival; all of a list came before all of the next.
   std::list<TaskPtr> admitted_;  // have memory
-  int64_t reserved_tokens_ = 0;
+  std::list<TaskPtr> swapped_;   // had it, and gave it to those before
+  std::list<TaskPtr> waiting_;   // prepared
   struct PictureJob {
     RequestTask* task = nullptr;
     size_t picture = 0;
     std::unique_ptr<deepseek_v41::VisionJob<bf16>> job;
   };
   PictureJob picture_;
+  Step step_;
   double picture_credit_ms_ = 0;  // encoding time that decoding streams still grant
   double last_step_ms_ = 0;
 

@@ -51,7 +51,7 @@ TEST(SchedulerSoak, MemoryStaysWhereItWas) {
   EngineOptions options;
   options.model = kDemo;
   options.context = 2048;
-  options.kept_states = 8;
+  options.prefix_cache_bytes = 300'000;
   options.picture_cache_bytes = 64 << 10;
   const std::unique_ptr<Engine> engine = Engine::open(options);
   std::mt19937 random(5);

@@ -63,7 +63,8 @@ EngineOptions options_of(int threads, int64_t step_rows, int64_t kept, int64_t c
   options.model = kDemo;
   options.threads = threads;
   options.step_rows = step_rows;
-  options.kept_states = kept;
+  options.prefix_cache_bytes = kept;
+  options.prefix_interval = 10;
   options.picture_cache_bytes = cache;
   options.context = 2048;
   options.serving.max_running = 4;
@@ -123,7 +124,7 @@ TEST(Scheduler, NothingThatRunsBesideChangesAnAnswer) {
 
 // The second round finds states and pictures of the first.
 TEST(Scheduler, NothingThatIsKeptChangesAnAnswer) {
-  const std::unique_ptr<Engine> engine = Engine::open(options_of(2, 7, 32, 1 << 20));
+  const std::unique_ptr<Engine> engine = Engine::open(options_of(2, 7, 8 << 20, 1 << 20));
   for (int round = 0; round < 3; ++round) {
     expect_all_same(*engine, str_cat("round ", round));
   }
@@ -140,12 +141,82 @@ TEST(Scheduler, NothingThatIsKeptChangesAnAnswer) {
 
 // More than the caches hold: states and pictures come and go all the time.
 TEST(Scheduler, CachesThatAreTooSmallChangeNoAnswer) {
-  EngineOptions options = options_of(1, 64, 1, 2000);  // one state, one small picture
+  EngineOptions options = options_of(1, 64, 60'000, 65'536);  // few states, few pictures
   options.serving.max_running = 2;
   options.serving.cache_tokens = 700;  // so that requests wait for memory
   const std::unique_ptr<Engine> engine = Engine::open(options);
   for (int round = 0; round < 4; ++round) {
     expect_all_same(*engine, str_cat("small caches, round ", round));
+  }
+}
+
+// Answers that grow into each other's room: the latest request gives its memory back and goes on
+// later, with the same bits.
+TEST(Scheduler, WhoCameLastGivesWay) {
+  std::vector<Request> requests = {ask("Tell me something."), ask("What is this?", {"p001.png"}),
+                                   ask("讲点什么。")};
+  std::vector<Result> alone;
+  int64_t prompts = 0;
+  {
+    const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 512, 0, 0));
+    for (Request& request : requests) {
+      request.ignores_eos = true;
+      request.max_tokens = 100;
+      request.sampling.temperature = 1;
+      alone.push_back(engine->generate(request));
+      prompts += alone.back().prompt_tokens;
+    }
+    requests[1].choices = 2;  // forks are saved as forks
+    alone[1] = engine->generate(requests[1]);
+  }
+  for (const int64_t kept : {0, 4 << 20}) {
+    EngineOptions options = options_of(2, 64, kept, 0);
+    options.serving.answer_room = 1;
+    options.serving.cache_tokens = prompts + 220;
+    const std::unique_ptr<Engine> engine = Engine::open(options);
+    std::vector<std::shared_ptr<Ticket>> tickets;
+    for (const Request& request : requests) {
+      tickets.push_back(engine->submit(request));
+    }
+    for (size_t i = 0; i < requests.size(); ++i) {
+      expect_same(tickets[i]->result(), alone[i], str_cat("request ", i, ", kept ", kept));
+    }
+    EXPECT_GT(engine->serving_statistics().swapped_out, 0);
+    // One that is dropped while it is swapped out leaves nothing behind either.
+    const std::shared_ptr<Ticket> first = engine->submit(requests[1]);
+    const std::shared_ptr<Ticket> dropped = engine->submit(requests[0]);
+    const int64_t swapped = engine->serving_statistics().swapped_out;
+    while (engine->serving_statistics().swapped_out == swapped && !dropped->has_ended()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    dropped->cancel();
+    expect_same(first->result(), alone[1], "beside a dropped one");
+    dropped->result();
+    expect_same(engine->submit(requests[2])->result(), alone[2], "after it");
+  }
+}
+
+TEST(Scheduler, ThePlanOfItsMemory) {
+  EngineOptions options = options_of(1, 64, 8 << 20, 1 << 20);
+  options.serving.max_running = 16;
+  const std::unique_ptr<Engine> engine = Engine::open(options);
+  const MemoryPlan plan = engine->memory_plan();
+  EXPECT_GT(plan.bytes(), 9 << 20);
+  EXPECT_NE(plan.text().find("cache pages"), std::string::npos) << plan.text();
+  EXPECT_NE(plan.text().find("together"), std::string::npos);
+  std::vector<std::shared_ptr<Ticket>> tickets;
+  for (const Request& request : mixed()) {
+    tickets.push_back(engine->submit(request));
+  }
+  for (const std::shared_ptr<Ticket>& ticket : tickets) {
+    ticket->result();
+  }
+  const MemoryPlan after = engine->memory_plan();
+  for (const MemoryPlan::Part& part : plan.parts) {
+    for (const MemoryPlan::Part& now : after.parts) {
+      EXPECT_TRUE(now.name != part.name || now.name == "scratch" || now.bytes == part.bytes)
+          << part.name;
+    }
   }
 }
 
@@ -183,13 +254,13 @@ TEST(Scheduler, EventsOfARequestAddUp) {
 
 // A request that is cancelled anywhere leaves nothing behind, and others go on.
 TEST(Scheduler, CancelledRequestsLeaveNoTrace) {
-  const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 3, 4, 1 << 20));
+  const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 3, 1 << 20, 1 << 20));
   const std::vector<Request> all = mixed();
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < 100; ++round) {
     const size_t which = static_cast<size_t>(round) % all.size();
     const std::shared_ptr<Ticket> dropped = engine->submit(all[which]);
     const std::shared_ptr<Ticket> other = engine->submit(all[1]);
-    for (int i = 0; i < round; ++i) {
+    for (int i = 0; i < round % 30; ++i) {
       dropped->next(std::chrono::milliseconds(2));
     }
     dropped->cancel();
@@ -215,7 +286,7 @@ TEST(Scheduler, AFailingRequestTakesNoOtherWithIt) {
 TEST(Scheduler, ASharedBeginningIsComputedOnce) {
   EngineOptions plain_options = options_of(1, 512, 0, 0);
   const std::unique_ptr<Engine> plain = Engine::open(plain_options);
-  const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 64, 16, 1 << 20));
+  const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 64, 8 << 20, 1 << 20));
   Message system;
   system.role = Role::system;
   system.content.emplace_back().text = "Count what you see. 请数一数图里的东西。 Be short.";
@@ -232,7 +303,7 @@ TEST(Scheduler, ASharedBeginningIsComputedOnce) {
 
 // What one tenant left is of no use to another, and the answers are the same.
 TEST(Scheduler, TenantsDoNotShareWhatIsKept) {
-  const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 64, 8, 1 << 20));
+  const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 64, 8 << 20, 1 << 20));
   Request request = mixed()[0];
   request.tenant = "a";
   engine->submit(request)->result();
@@ -309,6 +380,23 @@ TEST(Scheduler, OptionsOutOfRangeAreNamedAtOnce) {
   EngineOptions options = options_of(1, 64, 0, 0);
   options.serving.encode_share = 1;
   EXPECT_NE(refusal([&] { Engine::open(options); }).find("encode_share"), std::string::npos);
+  const auto refused = [](const std::function<void(EngineOptions&)>& change) {
+    EngineOptions changed = options_of(1, 64, 0, 0);
+    change(changed);
+    return refusal([&] { Engine::open(changed); });
+  };
+  using O = EngineOptions;
+  EXPECT_NE(refused([](O& o) { o.step_rows = 0; }).find("step_rows is 0"), std::string::npos);
+  EXPECT_NE(refused([](O& o) { o.prefix_interval = 0; }).find("prefix_interval is 0"),
+            std::string::npos);
+  EXPECT_NE(refused([](O& o) { o.prefix_cache_bytes = -1; }).find("prefix_cache_bytes is -1"),
+            std::string::npos);
+  EXPECT_NE(refused([](O& o) { o.prefix_cache_bytes = 100; }).find("a state of this model has"),
+            std::string::npos);
+  EXPECT_NE(refused([](O& o) { o.picture_cache_bytes = 100; }).find("the largest picture"),
+            std::string::npos);
+  EXPECT_NE(refused([](O& o) { o.serving.answer_room = 0; }).find("answer_room is 0"),
+            std::string::npos);
 }
 
 TEST(Scheduler, ParitySwitchesThatDependOnStepsAreRefused) {

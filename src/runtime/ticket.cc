@@ -1,22 +1,24 @@
 #include "runtime/ticket.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tessera {
 
 std::optional<RequestEvent> Ticket::next(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  const auto is_ready = [&] { return !events_.empty() || has_ended_; };
+  const auto is_ready = [&] { return count_ > 0 || has_ended_; };
   if (timeout == std::chrono::milliseconds::max()) {
     changed_.wait(lock, is_ready);
   } else if (!changed_.wait_for(lock, timeout, is_ready)) {
     return std::nullopt;
   }
-  if (events_.empty()) {
+  if (count_ == 0) {
     return std::nullopt;
   }
-  RequestEvent event = std::move(events_.front());
-  events_.pop_front();
+  RequestEvent event = std::move(events_[first_]);
+  first_ = (first_ + 1) % events_.size();
+  --count_;
   return event;
 }
 
@@ -34,19 +36,47 @@ Result Ticket::result() {
   return std::move(result_);
 }
 
+void Ticket::listen(std::function<void()> listener) {
+  {
+    const std::lock_guard lock(mutex_);
+    listener_ = std::move(listener);
+  }
+  notify();
+}
+
+void Ticket::notify() {
+  changed_.notify_all();
+  std::function<void()> listener;
+  {
+    const std::lock_guard lock(mutex_);
+    listener = listener_;
+  }
+  if (listener) {
+    listener();
+  }
+}
+
+void Ticket::grow() {
+  std::rotate(events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(first_),
+              events_.end());
+  first_ = 0;
+  events_.resize(2 * events_.size());
+}
+
 void Ticket::push(RequestEvent event) {
   {
     const std::lock_guard lock(mutex_);
-    const bool is_newer = event.kind == RequestEvent::Kind::progress && !events_.empty() &&
-                          events_.back().kind == RequestEvent::Kind::progress &&
-                          events_.back().text == event.text;
-    if (is_newer) {
-      events_.back() = std::move(event);  // nobody needs to see every step
-    } else {
-      events_.push_back(std::move(event));
+    const RequestEvent& last = events_[(first_ + count_ + events_.size() - 1) % events_.size()];
+    const bool is_newer = event.kind == RequestEvent::Kind::progress && count_ > 0 &&
+                          last.kind == RequestEvent::Kind::progress && last.text == event.text;
+    count_ -= is_newer ? 1 : 0;  // nobody needs to see every step
+    if (count_ == events_.size()) {
+      grow();
     }
+    events_[(first_ + count_) % events_.size()] = std::move(event);
+    ++count_;
   }
-  changed_.notify_all();
+  notify();
 }
 
 void Ticket::finish(Result result) {
@@ -55,7 +85,7 @@ void Ticket::finish(Result result) {
     result_ = std::move(result);
     has_ended_ = true;
   }
-  changed_.notify_all();
+  notify();
 }
 
 void Ticket::fail(std::exception_ptr error) {
@@ -64,7 +94,7 @@ void Ticket::fail(std::exception_ptr error) {
     error_ = std::move(error);
     has_ended_ = true;
   }
-  changed_.notify_all();
+  notify();
 }
 
 }  // namespace tessera

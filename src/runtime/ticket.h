@@ -5,11 +5,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/request.h"
 
@@ -41,16 +42,29 @@ class Ticket {
   void cancel() { is_cancelled_.store(true); }
   const std::atomic<bool>& cancelled() const { return is_cancelled_; }
 
+  // `listener` is called after every event and at the end, on the engine's thread; also at once if
+  // there is something to read. It must be quick and must not call this ticket.
+  void listen(std::function<void()> listener);
+
   // The engine's side.
   void push(RequestEvent event);
   void finish(Result result);
   void fail(std::exception_ptr error);
 
  private:
+  static constexpr size_t kEvents = 64;
+
+  void grow();
   std::atomic<bool> is_cancelled_ = false;
   mutable std::mutex mutex_;
+  void notify();
+
   std::condition_variable changed_;
-  std::deque<RequestEvent> events_;
+  std::function<void()> listener_;
+  // A ring: it grows only for a reader who is far behind.
+  std::vector<RequestEvent> events_ = std::vector<RequestEvent>(kEvents);
+  size_t first_ = 0;
+  size_t count_ = 0;
   bool has_ended_ = false;
   Result result_;
   std::exception_ptr error_;

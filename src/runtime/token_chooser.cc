@@ -43,6 +43,14 @@ void TokenChooser::check_logits(std::span<const float> logits, int64_t position)
   }
 }
 
+TokenCounts TokenChooser::counts_of(std::span<const int32_t> prompt) const {
+  TokenCounts counts;
+  if (options_.has_penalties()) {
+    counts.add_prompt(prompt);
+  }
+  return counts;
+}
+
 int32_t TokenChooser::choose(std::span<float> logits, int64_t position, int64_t index,
                              uint64_t draw, TokenCounts& counts, Choice& choice) {
   const deepseek_v41::Config& config = context_.model.network.config;
@@ -62,7 +70,9 @@ int32_t TokenChooser::choose(std::span<float> logits, int64_t position, int64_t 
     logits[static_cast<size_t>(config.eos_token)] = kNever;
   }
   const int32_t token = sampler_.sample(logits, options_, static_cast<uint64_t>(index), draw);
-  counts.add_answer(token);
+  if (options_.has_penalties()) {
+    counts.add_answer(token);
+  }
   choice.ids.push_back(token);
   if (request_.logprobs.has_value()) {
     chosen.token = {token, log_probability(raw, token)};

@@ -22,6 +22,9 @@ class TokenChooser {
   int32_t choose(std::span<float> logits, int64_t position, int64_t index, uint64_t draw,
                  TokenCounts& counts, Choice& choice);
 
+  // What the penalties count before an answer; nothing without penalties.
+  TokenCounts counts_of(std::span<const int32_t> prompt) const;
+
   static void check_logits(std::span<const float> logits, int64_t position);
 
  private:

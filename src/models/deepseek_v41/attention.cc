@@ -46,23 +46,30 @@ void make_window_rows(LayerContext& c, const bf16* x) {
 }
 
 // Runs of the compact query rows, with the keys they read.
-std::vector<AttentionRun> attention_runs(LayerContext& c) {
+std::span<const AttentionRun> attention_runs(LayerContext& c) {
   const Config& config = c.config();
   const RowSet& out = *c.rows().out;
   const int64_t source = config.ratio(c.layer) > 0 ? config.kv_source_of(c.layer) : -1;
-  std::vector<AttentionRun> runs;
-  for (size_t i = 0; i < c.plan.runs.size(); ++i) {
+  const size_t count = c.plan.runs.size();
+  AttentionRun* runs = c.ctx.scratch.allocate<AttentionRun>(static_cast<int64_t>(count));
+  for (size_t i = 0; i < count; ++i) {
     const StepRun& run = c.plan.runs[i];
     const int64_t begin = out.run_begin[i];
-    runs.push_back(
-        {.first_row = begin,
-         .rows = out.run_begin[i + 1] - begin,
-         .ring = run.state->rings.data() + c.layer * ring_layer_bytes(config),
-         .fresh_start = run.state->position,
-         .fresh = c.buffers.window_row(config, c.layer, run.first_row),
-         .compressed = source >= 0 ? &run.state->kv[static_cast<size_t>(source)] : nullptr});
+    if (begin < out.run_begin[i + 1]) {  // what it reads was computed
+      const int64_t first =
+          c.plan.positions[static_cast<size_t>(out.rows[static_cast<size_t>(begin)])];
+      const int64_t first_read = std::max<int64_t>(first - config.window + 1, 0);
+      TESSERA_CHECK(first_read >= run.state->position ||
+                    run.state->ring_begin[static_cast<size_t>(c.layer)] <= first_read);
+    }
+    runs[i] = {.first_row = begin,
+               .rows = out.run_begin[i + 1] - begin,
+               .ring = run.state->rings.data() + c.layer * ring_layer_bytes(config),
+               .fresh_start = run.state->position,
+               .fresh = c.buffers.window_row(config, c.layer, run.first_row),
+               .compressed = source >= 0 ? &run.state->kv[static_cast<size_t>(source)] : nullptr};
   }
-  return runs;
+  return {runs, count};
 }
 
 // y = wo_b( concat_g( wo_a[g] . o[heads of g] ) ). o [rows, heads * head_dim]
@@ -98,20 +105,26 @@ void project_output(LayerContext& c, const bf16* o, int64_t rows, bf16* y) {
 
 // Groups of a source that this step completes, in run order.
 struct NewGroups {
-  std::vector<int64_t> run, index;  // run and entry number of each
-  std::vector<int64_t> positions;   // first position of each: where it is rotated
-  int64_t size() const { return static_cast<int64_t>(index.size()); }
+  int64_t size = 0;
+  int64_t* run;  // [size] of each, and its entry number
+  int64_t* index;
+  int64_t* positions;  // first position of each: where it is rotated
 };
 
 NewGroups new_groups(LayerContext& c, int64_t ratio) {
-  NewGroups groups;
+  const int64_t most = c.plan.rows();
+  NewGroups groups = {.size = 0,
+                      .run = c.ctx.scratch.allocate<int64_t>(most),
+                      .index = c.ctx.scratch.allocate<int64_t>(most),
+                      .positions = c.ctx.scratch.allocate<int64_t>(most)};
   for (size_t i = 0; i < c.plan.runs.size(); ++i) {
     const StepRun& run = c.plan.runs[i];
     const int64_t start = run.state->position;
     for (int64_t j = start / ratio; j < (start + run.rows) / ratio; ++j) {
-      groups.run.push_back(static_cast<int64_t>(i));
-      groups.index.push_back(j);
-      groups.positions.push_back(j * ratio);
+      groups.run[groups.size] = static_cast<int64_t>(i);
+      groups.index[groups.size] = j;
+      groups.positions[groups.size] = j * ratio;
+      ++groups.size;
     }
   }
   return groups;
@@ -139,23 +152,25 @@ void make_latents(LayerContext& c, const bf16* x, const NewGroups& groups, bf16*
       std::copy_n(kv + row * width, width, group_row);
       std::copy_n(score + row * width, width, group_row + width);
     });
-    std::vector<const float*> kv_rows, score_rows;
-    for (int64_t g = 0; g < groups.size(); ++g) {
-      const StepRun& run = c.plan.runs[static_cast<size_t>(groups.run[static_cast<size_t>(g)])];
+    const int64_t pooled = groups.size * ratio;
+    const float** kv_rows = ctx.scratch.allocate<const float*>(pooled);
+    const float** score_rows = ctx.scratch.allocate<const float*>(pooled);
+    for (int64_t g = 0; g < groups.size; ++g) {
+      const StepRun& run = c.plan.runs[static_cast<size_t>(groups.run[g])];
       const int64_t start = run.state->position;
       for (int64_t r = 0; r < ratio; ++r) {
-        const int64_t p = groups.positions[static_cast<size_t>(g)] + r;
+        const int64_t p = groups.positions[g] + r;
         const float* row =
             p >= start ? c.buffers.group_row(config, source, run.first_row + p - start)
                        : run.state->open_groups.data() + open_group_offset(config, source, r);
-        kv_rows.push_back(row);
-        score_rows.push_back(row + width);
+        kv_rows[g * ratio + r] = row;
+        score_rows[g * ratio + r] = row + width;
       }
     }
-    pool_groups(ctx, kv_rows, score_rows, ratio, width, latents);
+    const size_t count = static_cast<size_t>(pooled);
+    pool_groups(ctx, {kv_rows, count}, {score_rows, count}, ratio, width, latents);
   }
-  rms_norm(ctx, latents, w.norm, groups.size(), width, static_cast<float>(config.norm_eps),
-           latents);
+  rms_norm(ctx, latents, w.norm, groups.size, width, static_cast<float>(config.norm_eps), latents);
 }
 
 }  // namespace
@@ -169,7 +184,7 @@ void compress(LayerContext& c, const bf16* x) {
   TESSERA_CHECK(c.rows().stream->size() == c.plan.rows());
   const int64_t source = config.kv_source_of(c.layer);
   const NewGroups groups = new_groups(c, config.ratio(c.layer));
-  const int64_t count = groups.size();
+  const int64_t count = groups.size;
   const int64_t width = config.head_dim;
   const int64_t key_width = config.index_head_dim;
   const float eps = static_cast<float>(config.norm_eps);
@@ -183,7 +198,7 @@ void compress(LayerContext& c, const bf16* x) {
   const int64_t half = config.rotary_dim / 2;
   float* cos = ctx.scratch.allocate<float>(count * half);
   float* sin = ctx.scratch.allocate<float>(count * half);
-  rope_tables(ctx, groups.positions.data(), count, c.network.compressed_frequencies, cos, sin);
+  rope_tables(ctx, groups.positions, count, c.network.compressed_frequencies, cos, sin);
   // The index key comes from the latent before it is rotated.
   bf16* keys = ctx.scratch.allocate<bf16>(count * key_width);
   linear(ctx, latents, count, w.wk, keys);
@@ -196,11 +211,10 @@ void compress(LayerContext& c, const bf16* x) {
   ctx.trace.tap(mutable_view_of(latents, {count, width}), "layers.", c.layer,
                 ".attn.compressor.kv");
   ctx.threads.parallel_for(count, [&](int64_t g, int) {
-    const size_t at = static_cast<size_t>(g);
-    const SequenceState& state = *c.plan.runs[static_cast<size_t>(groups.run[at])].state;
+    const SequenceState& state = *c.plan.runs[static_cast<size_t>(groups.run[g])].state;
     const PageTable& kv = state.kv[static_cast<size_t>(source)];
     const PageTable& index_keys = state.index_keys[static_cast<size_t>(source)];
-    const int64_t j = groups.index[at];
+    const int64_t j = groups.index[g];
     pack_row(GroupFormat::e2m1_e4m3_16, latents + g * width, width, kv.codes(j), kv.scales(j));
     pack_row(GroupFormat::e2m1_e8m0_32, keys + g * key_width, key_width, index_keys.codes(j),
              index_keys.scales(j));
@@ -239,7 +253,7 @@ void attention(LayerContext& c, const bf16* x, bf16* y) {
     select_entries(c, qr, in);
   }
   const bool has_list = config.ratio(c.layer) > 0 && c.selection.list_stride > 0;
-  const std::vector<AttentionRun> runs = attention_runs(c);
+  const std::span<const AttentionRun> runs = attention_runs(c);
   bf16* o = ctx.scratch.allocate<bf16>(rows * width);
   const AttentionArgs args = {
       .q = q,

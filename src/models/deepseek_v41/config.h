@@ -28,6 +28,7 @@ struct VisionConfig {
 
   int64_t head_dim() const { return hidden / heads; }
   int64_t patch_width() const { return 3 * patch_px * patch_px; }
+  int64_t most_patches() const { return max_tokens * downsample * downsample; }  // of a picture
 };
 
 struct EngramConfig {

@@ -174,13 +174,14 @@ void head(ExecContext& ctx, const Network& network, const StepPlan& plan, const 
           StepBuffers& buffers) {
   const Config& config = network.config;
   const Arena::Scope scope(ctx.scratch);
-  RowSet wanted;
-  wanted.rows = plan.logit_rows;
-  const RowSet& normed = ctx.trace.is_on() ? *stream.rows : wanted;
+  const std::span<const int32_t> present = stream.rows->rows;
+  const std::span<const int32_t> wanted = plan.logit_rows;
+  const std::span<const int32_t> normed = ctx.trace.is_on() ? present : wanted;
   const int64_t width = config.hc_copies * config.hidden;
-  const bf16* x = take_rows(ctx, stream.x, width, *stream.rows, normed);
-  const float* pre = take_rows(ctx, stream.pre, config.hc_copies, *stream.rows, normed);
-  const int64_t rows = normed.size();
+  const bf16* x = take_rows(ctx, stream.x, width, present, normed);
+  const float* pre = take_rows(ctx, stream.pre, config.hc_copies, present, normed);
+  const int64_t rows = std::ssize(normed);
+  const int64_t logit_rows = std::ssize(wanted);
   bf16* y = ctx.scratch.allocate<bf16>(rows * config.hidden);
   collapse(ctx, config.hc_copies, x, pre, rows, config.hidden, y);
   rms_norm(ctx, y, network.weights.norm, rows, config.hidden, static_cast<float>(config.norm_eps),
@@ -188,8 +189,8 @@ void head(ExecContext& ctx, const Network& network, const StepPlan& plan, const 
   ctx.trace.tap(mutable_view_of(y, {rows, config.hidden}), "norm");
   const bf16* last = take_rows(ctx, y, config.hidden, normed, wanted);
   float* logits = buffers.logits.as<float>();
-  linear(ctx, last, wanted.size(), network.weights.head, logits);
-  ctx.trace.tap(mutable_view_of(logits, {wanted.size(), config.vocab}), "logits");
+  linear(ctx, last, logit_rows, network.weights.head, logits);
+  ctx.trace.tap(mutable_view_of(logits, {logit_rows, config.vocab}), "logits");
 }
 
 }  // namespace

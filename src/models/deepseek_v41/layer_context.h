@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <span>
 
 #include "models/deepseek_v41/model.h"
 #include "models/deepseek_v41/step.h"
@@ -47,20 +48,30 @@ struct LayerContext {
 
 // Rows `to` (a subset of `from`) of a [rows, width] array; the array itself when the sets are one.
 template <typename T>
-const T* take_rows(ExecContext& ctx, const T* values, int64_t width, const RowSet& from,
-                   const RowSet& to) {
-  if (&from == &to || from.size() == to.size()) {
+const T* take_rows(ExecContext& ctx, const T* values, int64_t width, std::span<const int32_t> from,
+                   std::span<const int32_t> to) {
+  if (from.size() == to.size()) {
     return values;
   }
-  T* out = ctx.scratch.allocate<T>(to.size() * width);
-  int64_t at = 0;
-  for (int64_t i = 0; i < to.size(); ++i) {
-    while (from.rows[static_cast<size_t>(at)] != to.rows[static_cast<size_t>(i)]) {
+  T* out = ctx.scratch.allocate<T>(std::ssize(to) * width);
+  T* next = out;
+  size_t at = 0;
+  for (const int32_t row : to) {
+    while (from[at] != row) {
       ++at;
     }
-    std::memcpy(out + i * width, values + at * width, static_cast<size_t>(width) * sizeof(T));
+    std::memcpy(next, values + static_cast<int64_t>(at) * width,
+                static_cast<size_t>(width) * sizeof(T));
+    next += width;
   }
   return out;
+}
+
+template <typename T>
+const T* take_rows(ExecContext& ctx, const T* values, int64_t width, const RowSet& from,
+                   const RowSet& to) {
+  return take_rows(ctx, values, width, std::span<const int32_t>(from.rows),
+                   std::span<const int32_t>(to.rows));
 }
 
 // Rows of a per-step-row table for a set.

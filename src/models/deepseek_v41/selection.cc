@@ -95,10 +95,11 @@ float* masked_scores(LayerContext& c, const Queries& queries, const int32_t* vis
   const Config& config = c.config();
   const RowSet& out = *c.rows().out;
   const int64_t rows = out.size();
-  std::vector<IndexRun> runs;
-  for (size_t i = 0; i < c.plan.runs.size(); ++i) {
-    runs.push_back({out.run_begin[i], out.run_begin[i + 1] - out.run_begin[i],
-                    keys_of(c, c.plan.runs[i], config.kv_source_of(c.layer)), visible});
+  const size_t count = c.plan.runs.size();
+  IndexRun* runs = ctx.scratch.allocate<IndexRun>(static_cast<int64_t>(count));
+  for (size_t i = 0; i < count; ++i) {
+    runs[i] = {out.run_begin[i], out.run_begin[i + 1] - out.run_begin[i],
+               keys_of(c, c.plan.runs[i], config.kv_source_of(c.layer)), visible};
   }
   float* scores = ctx.scratch.allocate<float>(rows * stride);
   index_scores(ctx,
@@ -109,7 +110,7 @@ float* masked_scores(LayerContext& c, const Queries& queries, const int32_t* vis
                 .rounding = c.network.parity.index_scores,
                 .stride = stride,
                 .scores = scores},
-               runs);
+               {runs, count});
   if (config.candidate_source >= 0 && c.layer > config.candidate_source) {
     const int64_t blocks = ceil_div(stride, config.candidate_block_size);
     const uint8_t* candidates =

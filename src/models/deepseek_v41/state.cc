@@ -12,16 +12,6 @@
 namespace tessera::deepseek_v41 {
 namespace {
 
-// Pages that `tokens` tokens of one sequence fill, over all sources; a second sequence may leave
-// every last page half empty, which callers add.
-int64_t pages_for(const Config& config, int64_t tokens) {
-  int64_t pages = 0;
-  for (const int64_t layer : config.kv_sources) {
-    pages += ceil_div(ceil_div(tokens, config.ratio(layer)), kPageRows) + 1;
-  }
-  return pages;
-}
-
 // Writes or reads one value after the other. Both directions share the walk over the state below.
 class ByteWriter {
  public:
@@ -67,33 +57,54 @@ void values(Stream& stream, std::vector<T>& items) {
 }
 
 template <typename Stream>
-void page_rows(Stream& stream, const PageTable& table, int64_t rows) {
-  for (int64_t row = 0; row < rows; ++row) {
+void page_rows(Stream& stream, const PageTable& table, int64_t first, int64_t end) {
+  for (int64_t row = first; row < end; ++row) {
     stream.bytes(table.codes(row), static_cast<size_t>(table.layout().code_bytes()));
     stream.bytes(table.scales(row), static_cast<size_t>(table.layout().scale_bytes()));
   }
 }
 
-// Everything but the position, which a reader needs first.
+// Everything but the position, which a reader needs first, and the page rows of `shared` tokens.
 template <typename Stream>
-void walk(Stream& stream, const Config& config, SequenceState& state) {
+void walk(Stream& stream, const Config& config, SequenceState& state, int64_t shared) {
   values(stream, state.rings);
+  values(stream, state.ring_begin);
   values(stream, state.open_groups);
   values(stream, state.history);
   value(stream, state.index_slot);
   value(stream, state.sampled);
   for (size_t source = 0; source < state.kv.size(); ++source) {
-    const int64_t rows = state.position / config.ratio(config.kv_sources[source]);
-    page_rows(stream, state.kv[source], rows);
-    page_rows(stream, state.index_keys[source], rows);
+    const int64_t ratio = config.ratio(config.kv_sources[source]);
+    page_rows(stream, state.kv[source], shared / ratio, state.position / ratio);
+    page_rows(stream, state.index_keys[source], shared / ratio, state.position / ratio);
   }
 }
 
 }  // namespace
 
 CachePools::CachePools(const Config& config, int64_t tokens)
-    : kv({GroupFormat::e2m1_e4m3_16, config.head_dim}, pages_for(config, tokens)),
-      index_keys({GroupFormat::e2m1_e8m0_32, config.index_head_dim}, pages_for(config, tokens)) {}
+    : kv({GroupFormat::e2m1_e4m3_16, config.head_dim}, pages_of_run(config, tokens)),
+      index_keys({GroupFormat::e2m1_e8m0_32, config.index_head_dim}, pages_of_run(config, tokens)) {
+}
+
+int64_t pages_of_run(const Config& config, int64_t rows) {
+  int64_t pages = 0;
+  for (const int64_t layer : config.kv_sources) {
+    pages += ceil_div(ceil_div(rows, config.ratio(layer)), kPageRows) + 1;  // one begun or copied
+  }
+  return pages;
+}
+
+double page_bytes_per_token(const Config& config) {
+  const PageLayout kv = {GroupFormat::e2m1_e4m3_16, config.head_dim};
+  const PageLayout keys = {GroupFormat::e2m1_e8m0_32, config.index_head_dim};
+  double bytes = 0;
+  for (const int64_t layer : config.kv_sources) {
+    bytes += static_cast<double>(kv.page_bytes() + keys.page_bytes()) /
+             static_cast<double>(kPageRows * config.ratio(layer));
+  }
+  return bytes;
+}
 
 int64_t ring_layer_bytes(const Config& config) {
   return config.window * window_row_bytes(config.head_dim);
@@ -105,6 +116,7 @@ int64_t open_group_offset(const Config& config, int64_t source, int64_t slot) {
 
 SequenceState::SequenceState(const Config& config, CachePools& pools)
     : rings(static_cast<size_t>(config.layers * ring_layer_bytes(config))),
+      ring_begin(static_cast<size_t>(config.layers), 0),
       kv(config.kv_sources.size(), PageTable(&pools.kv)),
       index_keys(config.kv_sources.size(), PageTable(&pools.index_keys)),
       open_groups(static_cast<size_t>(
@@ -121,9 +133,24 @@ void SequenceState::prepare(const Config& config, int64_t rows) {
   }
 }
 
+void SequenceState::reserve(const Config& config, int64_t tokens) {
+  for (size_t source = 0; source < kv.size(); ++source) {
+    const int64_t rows = tokens / config.ratio(config.kv_sources[source]);
+    kv[source].reserve(rows);
+    index_keys[source].reserve(rows);
+  }
+}
+
+bool SequenceState::is_complete(const Config& config) const {
+  const int64_t first_read = std::max<int64_t>(position - config.window + 1, 0);
+  return std::all_of(ring_begin.begin(), ring_begin.end(),
+                     [first_read](int64_t begin) { return begin <= first_read; });
+}
+
 int64_t SequenceState::bytes() const {
-  int64_t total = static_cast<int64_t>(rings.size() + open_groups.size() * sizeof(float) +
-                                       history.size() * sizeof(int32_t));
+  int64_t total =
+      static_cast<int64_t>(rings.size() + ring_begin.size() * sizeof(int64_t) +
+                           open_groups.size() * sizeof(float) + history.size() * sizeof(int32_t));
   for (const std::vector<PageTable>* tables : {&kv, &index_keys}) {
     for (const PageTable& table : *tables) {
       total += table.page_count() * table.layout().page_bytes();
@@ -140,27 +167,30 @@ void SequenceState::truncate_pages(const Config& config, int64_t tokens) {
   }
 }
 
-std::vector<std::byte> SequenceState::serialise(const Config& config) const {
+std::vector<std::byte> SequenceState::serialise(const Config& config,
+                                                const SequenceState* base) const {
   SequenceState copy = *this;  // shares the pages
   ByteWriter writer;
   value(writer, copy.position);
-  walk(writer, config, copy);
+  walk(writer, config, copy, base != nullptr ? base->position : 0);
   return writer.take();
 }
 
 SequenceState SequenceState::deserialise(const Config& config, CachePools& pools,
-                                         std::span<const std::byte> bytes) {
-  SequenceState state(config, pools);
+                                         std::span<const std::byte> bytes,
+                                         const SequenceState* base) {
+  SequenceState state = base != nullptr ? *base : SequenceState(config, pools);
+  const int64_t shared = state.position;
   ByteReader reader(bytes);
   int64_t saved = 0;
   value(reader, saved);
   // A row of a source is at least one byte, so a position beyond the bytes is none.
-  if (saved < 0 || saved > static_cast<int64_t>(bytes.size()) * kMaxRatio) {
+  if (saved < shared || saved > shared + static_cast<int64_t>(bytes.size()) * kMaxRatio) {
     throw Error(ErrorCode::bad_file, str_cat("a saved sequence state has position ", saved));
   }
-  state.prepare(config, saved);
+  state.prepare(config, saved - shared);
   state.position = saved;
-  walk(reader, config, state);
+  walk(reader, config, state, shared);
   reader.finish();
   return state;
 }

@@ -29,6 +29,9 @@ struct SequenceState {
   // page left.
   void prepare(const Config& config, int64_t rows);
 
+  // Room in the page tables for a sequence of so many tokens.
+  void reserve(const Config& config, int64_t tokens);
+
   // Bytes of packed state that this sequence occupies, shared pages counted in full.
   int64_t bytes() const;
 
@@ -38,17 +41,25 @@ struct SequenceState {
   void truncate_pages(const Config& config, int64_t tokens);
 
   // The whole state as bytes (page rows packed back to back), for swapping out; deserialise gives
-  // an equal state on pages of its own. Same model and build only: no version, machine byte order.
-  // Throws Error{bad_file} for bytes of another length than the model's state has,
-  // Error{out_of_memory} without enough pages.
-  std::vector<std::byte> serialise(const Config& config) const;
+  // an equal state on pages of its own. With a `base`, a state that this one was forked from, the
+  // page rows of the base stay out, and deserialise shares the pages of an equal base. Same model
+  // and build only: no version, machine byte order. Throws Error{bad_file} for bytes of another
+  // length than the model's state has, Error{out_of_memory} without enough pages.
+  std::vector<std::byte> serialise(const Config& config, const SequenceState* base = nullptr) const;
   static SequenceState deserialise(const Config& config, CachePools& pools,
-                                   std::span<const std::byte> bytes);
+                                   std::span<const std::byte> bytes,
+                                   const SequenceState* base = nullptr);
+
+  // Every layer's ring has all rows that the next position reads: it can go on anywhere. In the
+  // middle of a prompt whose unread rows were left out (step.h) the later layers lack some.
+  bool is_complete(const Config& config) const;
 
   int64_t position = 0;  // committed tokens
 
   // Window rings [layers][window] of packed rows (sparse_attention.h), slot = position mod window.
   std::vector<std::byte> rings;
+  // [layers] position from which on a layer's rows were computed, all up to `position`.
+  std::vector<int64_t> ring_begin;
   // Per kv source.
   std::vector<PageTable> kv;
   std::vector<PageTable> index_keys;
@@ -63,6 +74,11 @@ struct SequenceState {
   // Draws made by the sampler.
   uint64_t sampled = 0;
 };
+
+// Most pages of each pool that so many more tokens of a sequence take.
+int64_t pages_of_run(const Config& config, int64_t rows);
+// Bytes of pages that a token fills, over all sources.
+double page_bytes_per_token(const Config& config);
 
 // Layout helpers shared by the step and commit.
 int64_t ring_layer_bytes(const Config& config);

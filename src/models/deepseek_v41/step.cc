@@ -12,7 +12,12 @@ namespace {
 // The set of all rows whose position p of run i satisfies keep(i, p).
 template <typename Keep>
 const RowSet* make_set(StepPlan& plan, const Keep& keep) {
-  RowSet set;
+  if (plan.used_sets == plan.sets.size()) {
+    plan.sets.emplace_back();
+  }
+  RowSet& set = plan.sets[plan.used_sets++];
+  set.rows.clear();
+  set.run_begin.clear();
   for (size_t run = 0; run < plan.runs.size(); ++run) {
     set.run_begin.push_back(set.size());
     for (int64_t i = 0; i < plan.runs[run].rows; ++i) {
@@ -23,11 +28,53 @@ const RowSet* make_set(StepPlan& plan, const Keep& keep) {
     }
   }
   set.run_begin.push_back(set.size());
-  plan.sets.push_back(std::move(set));
-  return &plan.sets.back();
+  return &set;
+}
+
+// First position of the run's rows that a layer has made without a gap up to position `end`.
+int64_t made_from(const StepPlan& plan, const RowSet& made, size_t run_index, int64_t end) {
+  const StepRun& run = plan.runs[run_index];
+  const auto first = made.rows.begin() + made.run_begin[run_index];
+  const int64_t start = run.state->position;
+  int64_t row = run.first_row + end - start;  // behind the last one
+  auto last = std::lower_bound(first, made.rows.begin() + made.run_begin[run_index + 1], row);
+  while (last != first && *(last - 1) == row - 1) {
+    --last;
+    --row;
+  }
+  return start + row - run.first_row;
 }
 
 }  // namespace
+
+int64_t first_thinned_layer(const Config& config) {
+  return config.kv_sources.empty() ? 0 : config.kv_sources.back();
+}
+
+bool can_reach(const Config& config, const SequenceState& state, int64_t position, int64_t tail) {
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const bool is_thinned = layer >= first_thinned_layer(config);
+    const int64_t reach = (config.window - 1) * (config.layers - 1 - layer) + tail;
+    const int64_t first_out = std::max(state.position, is_thinned ? position - reach : int64_t{0});
+    const int64_t first_read = std::max<int64_t>(first_out - (config.window - 1), 0);
+    const bool reads_ring = first_out < position && first_read < state.position;
+    if (reads_ring && state.ring_begin[static_cast<size_t>(layer)] > first_read) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void StepPlan::clear() {
+  runs.clear();
+  positions.clear();
+  ids.clear();
+  types.clear();
+  embeddings.clear();
+  logit_rows.clear();
+  layers.clear();
+  used_sets = 0;
+}
 
 void add_run(StepPlan& plan, const SequenceState& state, std::span<const int32_t> ids,
              std::span<const int8_t> types, std::span<const std::byte* const> embeddings) {
@@ -52,7 +99,7 @@ void plan_needed_rows(StepPlan& plan, const Config& config, std::span<const RowE
     TESSERA_CHECK(
         std::any_of(ends.begin(), ends.end(), [run](const RowEnd& end) { return end.run == run; }));
   }
-  const int64_t source = config.kv_sources.empty() ? 0 : config.kv_sources.back();
+  const int64_t source = first_thinned_layer(config);
   const RowSet* all = make_set(plan, [](size_t, int64_t) { return true; });
   // Rows of the last `reach + k` positions before any of a run's ends.
   const auto last_rows = [&](int64_t reach) {
@@ -97,6 +144,13 @@ StepBuffers::StepBuffers(const Config& config, int64_t most_rows, int64_t most_l
       classes(static_cast<size_t>(most_rows)),
       logits(DType::f32, {most_logit_rows, config.vocab}) {}
 
+int64_t StepBuffers::bytes() const {
+  return static_cast<int64_t>(window_rows.size() + group_rows.size() * sizeof(float) +
+                              classes.size() * sizeof(int32_t) +
+                              expert_picks.size() * sizeof(int64_t)) +
+         logits.bytes();
+}
+
 void StepBuffers::count_experts(const Config& config) {
   expert_picks.assign(static_cast<size_t>(config.layers * 2 * config.experts), 0);
 }
@@ -117,6 +171,10 @@ void commit(const Config& config, const StepPlan& plan, size_t run_index, int64_
   const int64_t end = start + rows;
   const int64_t row_bytes = window_row_bytes(config.head_dim);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const RowSet& made = *plan.layers[static_cast<size_t>(layer)].window;
+    if (const int64_t from = made_from(plan, made, run_index, end); from > start) {
+      state.ring_begin[static_cast<size_t>(layer)] = from;
+    }
     for (int64_t p = std::max(start, end - config.window); p < end; ++p) {
       std::memcpy(
           state.rings.data() + layer * ring_layer_bytes(config) + p % config.window * row_bytes,

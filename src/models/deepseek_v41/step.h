@@ -46,8 +46,11 @@ struct StepPlan {
       embeddings;                   // [rows] bf16 [hidden] instead of the table's row, or nullptr
   std::vector<int32_t> logit_rows;  // rows whose logits are wanted, ascending
   std::vector<LayerRows> layers;    // [layers]
-  std::deque<RowSet> sets;          // what `layers` points to
+  std::deque<RowSet> sets;          // what `layers` points to, the first used_sets of them
+  size_t used_sets = 0;
 
+  // An empty plan that keeps its memory for the next step.
+  void clear();
   int64_t rows() const { return static_cast<int64_t>(ids.size()); }
 };
 
@@ -74,6 +77,14 @@ struct RowEnd {
 };
 void plan_needed_rows(StepPlan& plan, const Config& config, std::span<const RowEnd> ends);
 
+// Whether plan_needed_rows can reach this end from the state: no row that it computes reads a ring
+// row that was left out before. True of every complete state, and of any state that at least
+// (W-1)*(n-s) + k tokens follow.
+bool can_reach(const Config& config, const SequenceState& state, int64_t position, int64_t tail);
+
+// The last kv source, s of the formula; 0 without one.
+int64_t first_thinned_layer(const Config& config);
+
 // Rows that leave the layers of a planned step, summed over the layers.
 int64_t layer_rows(const StepPlan& plan);
 
@@ -90,6 +101,8 @@ struct StepBuffers {
   // How often each expert was picked, [layers][rows of text, of pictures][experts]; empty: not
   // counted. Rows that are left out are not in it.
   std::vector<int64_t> expert_picks;
+
+  int64_t bytes() const;
 
   // Begins to count.
   void count_experts(const Config& config);

@@ -97,6 +97,24 @@ void PageTable::prepare_append(int64_t rows, int64_t more) {
   }
 }
 
+PageTable PageTable::share(int64_t first_page, int64_t count) const {
+  PageTable part(pool_);
+  TESSERA_CHECK(first_page >= 0 && count >= 0 && first_page + count <= page_count());
+  part.pages_.assign(pages_.begin() + first_page, pages_.begin() + first_page + count);
+  for (const int32_t page : part.pages_) {
+    pool_->retain(page);
+  }
+  return part;
+}
+
+void PageTable::append(const PageTable& other) {
+  pages_.reserve(pages_.size() + other.pages_.size());
+  for (const int32_t page : other.pages_) {
+    pool_->retain(page);
+    pages_.push_back(page);
+  }
+}
+
 void PageTable::truncate(int64_t rows) {
   const int64_t kept = ceil_div(rows, kPageRows);
   while (page_count() > kept) {

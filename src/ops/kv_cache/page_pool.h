@@ -62,8 +62,14 @@ class PageTable {
   // Pages for rows [0, rows + more) exist afterwards, and those that hold rows [rows, rows + more)
   // belong to this table alone.
   void prepare_append(int64_t rows, int64_t more);
+  // Room in the table itself for so many rows; takes no page.
+  void reserve(int64_t rows) { pages_.reserve(static_cast<size_t>(rows / kPageRows + 1)); }
   // Only the pages of the first `rows` rows stay.
   void truncate(int64_t rows);
+  // A table of `count` of these pages, shared.
+  PageTable share(int64_t first_page, int64_t count) const;
+  // The other table's pages, shared, come behind these; all of these are full.
+  void append(const PageTable& other);
 
   const PageLayout& layout() const { return pool_->layout(); }
   int64_t page_count() const { return static_cast<int64_t>(pages_.size()); }
