@@ -41,6 +41,7 @@ struct Arguments {
   std::string model;  // of `serve`
   std::string csv;
   int64_t running = 8;
+  std::vector<double> shares = {ServingLimits().encode_share};
   bench::ServeBenchOptions serve;
 };
 
@@ -235,6 +236,7 @@ Json to_json(const bench::Percentiles& p) {
 Json to_json(const bench::ServeReport& report) {
   const bench::ServeSummary summary = bench::summary_of(report);
   Json json = Json::object();
+  json.set("encode_share", Json::number(report.encode_share));
   json.set("requests", Json::number(static_cast<int64_t>(report.requests.size())));
   json.set("seconds", Json::number(report.seconds));
   json.set("tokens", Json::number(summary.tokens));
@@ -254,16 +256,30 @@ void bench_serve(const Arguments& a) {
   options.threads = threads_of(a);
   options.serving.max_running = a.running;
   options.serving.max_queued = std::max(a.serve.requests, options.serving.max_queued);
-  const std::unique_ptr<Engine> engine = Engine::open(options);
-  const bench::ServeReport report = bench::bench_serve(*engine, a.serve);
+  Output out;
+  std::vector<bench::ServeReport> reports;
+  std::vector<Json> items;
+  for (const double share : a.shares) {
+    options.serving.encode_share = share;
+    const std::unique_ptr<Engine> engine = Engine::open(options);
+    if (reports.empty() && !a.is_json) {
+      out.write(engine->memory_plan().text());
+    }
+    reports.push_back(bench::bench_serve(*engine, a.serve));
+    reports.back().encode_share = share;
+    items.push_back(to_json(reports.back()));
+    if (!a.is_json) {
+      out.write(bench::serve_text(reports.back()));
+    }
+  }
   if (!a.csv.empty()) {
     OutputFile file(a.csv);
-    file.write(bench::serve_csv(report));
+    file.write(bench::serve_csv(reports));
     file.commit();
   }
-  Output out;
-  out.write(a.is_json ? io::dump_compact(Json::array({to_json(report)})) + "\n"
-                      : bench::serve_text(report));
+  if (a.is_json) {
+    print_json(items);
+  }
 }
 
 CLI::App& add_kind(CLI::App& bench, const std::shared_ptr<Arguments>& a, const char* name,
@@ -325,6 +341,13 @@ void add_bench_command(CLI::App& app) {
   add_number_option(serve, "--max-tokens", a->serve.max_tokens,
                     "tokens of every answer (default 32)");
   add_number_option(serve, "--running", a->running, "requests in a step at most (default 8)");
+  serve
+      .add_option("--encode-share", a->shares,
+                  "share of the time for pictures while answers are written (default 0.25); "
+                  "several: one run of the same requests for each")
+      ->type_name("SHARE,...")
+      ->allow_extra_args(false)
+      ->delimiter(',');
   add_number_option(serve, "--seed", a->serve.seed, "seed of arrivals and prompts (default 1)");
   serve.add_option("--csv", a->csv, "write one line per request")->type_name("FILE");
   for (CLI::App* kind : {&vision, &decode, &prefill}) {

@@ -183,8 +183,9 @@ std::string serve_text(const ServeReport& report) {
   const ServeSummary summary = summary_of(report);
   const ServingStatistics& s = report.statistics;
   const double steps = static_cast<double>(std::max<int64_t>(s.steps, 1));
-  return str_cat(report.requests.size(), " requests in ", report.seconds, " s, ", summary.tokens,
-                 " tokens, ", summary.tokens_per_second, " tokens/s\n",
+  return str_cat("encode share ", report.encode_share, ": ", report.requests.size(),
+                 " requests in ", report.seconds, " s, ", summary.tokens, " tokens, ",
+                 summary.tokens_per_second, " tokens/s\n",
                  line_of("first text, without picture  ", summary.first_text),
                  line_of("first text, with a picture   ", summary.first_picture),
                  line_of("between texts                ", summary.gaps), "steps ", s.steps,
@@ -193,13 +194,16 @@ std::string serve_text(const ServeReport& report) {
                  "\n(times: median / 90 % / 99 % of the requests stay below)\n");
 }
 
-std::string serve_csv(const ServeReport& report) {
+std::string serve_csv(const std::vector<ServeReport>& reports) {
   std::string text =
-      "arrival_ms,picture,prompt_tokens,tokens,first_ms,longest_gap_ms,median_gap_ms,end_ms\n";
-  for (const ServedRequest& r : report.requests) {
-    text += str_cat(r.arrival_ms, ",", r.has_picture ? 1 : 0, ",", r.prompt_tokens, ",", r.tokens,
-                    ",", r.first_ms, ",", r.longest_gap_ms, ",", percentiles(r.gaps_ms).p50, ",",
-                    r.end_ms, "\n");
+      "encode_share,arrival_ms,picture,prompt_tokens,tokens,first_ms,longest_gap_ms,median_gap_ms,"
+      "end_ms\n";
+  for (const ServeReport& report : reports) {
+    for (const ServedRequest& r : report.requests) {
+      text += str_cat(report.encode_share, ",", r.arrival_ms, ",", r.has_picture ? 1 : 0, ",",
+                      r.prompt_tokens, ",", r.tokens, ",", r.first_ms, ",", r.longest_gap_ms, ",",
+                      percentiles(r.gaps_ms).p50, ",", r.end_ms, "\n");
+    }
   }
   return text;
 }

@@ -33,6 +33,7 @@ struct ServedRequest {
 struct ServeReport {
   std::vector<ServedRequest> requests;  // in the order of their arrival
   double seconds = 0;                   // from the first arrival to the last end
+  double encode_share = 0;              // ServingLimits of the engine
   ServingStatistics statistics;
 };
 
@@ -57,6 +58,7 @@ struct ServeSummary {
 ServeSummary summary_of(const ServeReport& report);
 
 std::string serve_text(const ServeReport& report);
-std::string serve_csv(const ServeReport& report);  // one line per request, with a head line
+// One line per request, with a head line.
+std::string serve_csv(const std::vector<ServeReport>& reports);
 
 }  // namespace tessera::bench

@@ -19,6 +19,19 @@ constexpr std::chrono::milliseconds kLookAgain{50};  // beats of the heart witho
 
 }  // namespace
 
+std::exception_ptr Scheduler::staged_error(const char* stage) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return std::make_exception_ptr(Error(error.code(), str_cat(stage, ": ", error.what())));
+  } catch (const std::bad_alloc&) {
+    return std::make_exception_ptr(
+        Error(ErrorCode::out_of_memory, str_cat(stage, ": the machine has no memory left")));
+  } catch (const std::exception& error) {
+    return std::make_exception_ptr(Error(ErrorCode::io, str_cat(stage, ": ", error.what())));
+  }
+}
+
 Scheduler::Scheduler(const SchedulerContext& context)
     : c_(context), limits_(context.prompt.options.serving) {
   const deepseek_v41::Config& config = c_.prompt.model.network.config;
@@ -179,6 +192,16 @@ void Scheduler::fail(RequestTask& task, const std::exception_ptr& error) {
   idle_.notify_all();
 }
 
+void Scheduler::fail_and_remove(RequestTask& task, const std::exception_ptr& error) {
+  if (picture_.task == &task) {
+    picture_ = {};
+  }
+  fail(task, error);
+  for (std::list<TaskPtr>* list : lists()) {
+    list->remove_if([&task](const TaskPtr& other) { return other.get() == &task; });
+  }
+}
+
 void Scheduler::drop_cancelled() {
   for (std::list<TaskPtr>* list : lists()) {
     for (auto task = list->begin(); task != list->end();) {
@@ -238,9 +261,11 @@ bool Scheduler::refuse_what_never_fits() {
 // In the order of arrival, and only with room for the prompt and the beginning of all answers.
 void Scheduler::admit() {
   while (!swapped_.empty() && has_room(*swapped_.front())) {
-    make_room(*swapped_.front());
-    swapped_.front()->swap_in(c_.pools);
-    admitted_.splice(admitted_.end(), swapped_, swapped_.begin());
+    RequestTask& task = *swapped_.front();
+    make_room(task);
+    if (guarded(task, "taking a request back", [&] { task.swap_in(c_.pools); })) {
+      admitted_.splice(admitted_.end(), swapped_, swapped_.begin());
+    }
   }
   while (swapped_.empty() && !waiting_.empty()) {
     if (refuse_what_never_fits()) {
@@ -249,8 +274,10 @@ void Scheduler::admit() {
     if (!has_room(*waiting_.front())) {
       break;
     }
-    waiting_.front()->start(c_.pools, c_.prefixes);
-    admitted_.splice(admitted_.end(), waiting_, waiting_.begin());
+    RequestTask& task = *waiting_.front();
+    if (guarded(task, "admitting a request", [&] { task.start(c_.pools, c_.prefixes); })) {
+      admitted_.splice(admitted_.end(), waiting_, waiting_.begin());
+    }
   }
 }
 
@@ -381,8 +408,9 @@ void Scheduler::step() {
     last_step_ms_ = ms_since(start);
     hand_out();
   } catch (...) {  // the step failed, and with it all that were in it
+    const std::exception_ptr error = staged_error("computing a step");
     for (RequestTask* task : step.owners) {
-      step.failures.emplace(task, std::current_exception());
+      step.failures.emplace(task, error);
     }
   }
   {

@@ -78,6 +78,8 @@ class Scheduler {
   void swap_out_latest();
   void encode_pictures();
   bool encode_tile();
+  void begin_picture(RequestTask& task);
+  void advance_picture();
   void plan_step();
   void compute();
   void hand_out();
@@ -85,6 +87,20 @@ class Scheduler {
   void publish();
   void end(RequestTask& task);
   void fail(RequestTask& task, const std::exception_ptr& error);
+  void fail_and_remove(RequestTask& task, const std::exception_ptr& error);
+  // Runs work for one request; what it throws fails that request alone. Returns whether it ran.
+  template <typename Work>
+  bool guarded(RequestTask& task, const char* stage, const Work& work) {
+    try {
+      work();
+      return true;
+    } catch (...) {
+      fail_and_remove(task, staged_error(stage));
+      return false;
+    }
+  }
+  // The error that is being handled, with what was going on.
+  static std::exception_ptr staged_error(const char* stage);
   bool is_decoding() const;
   bool has_work() const { return !admitted_.empty() || !swapped_.empty() || !waiting_.empty(); }
   std::array<std::list<TaskPtr>*, 3> lists() { return {&admitted_, &swapped_, &waiting_}; }

@@ -37,45 +37,51 @@ void Scheduler::encode_pictures() {
   }
 }
 
-// One tile of the picture at hand, or of the next one; false if there is none.
+// One tile of the picture at hand, or the beginning of the next one; false if there is none.
 bool Scheduler::encode_tile() {
-  if (picture_.task == nullptr) {
-    for (const TaskPtr& task : admitted_) {
-      const std::optional<size_t> next =
-          task->is_prefilling() ? task->next_picture() : std::nullopt;
-      if (!next.has_value()) {
-        continue;
-      }
-      if (auto known = c_.picture_cache.find(task->picture_key(*next))) {
-        task->take_picture(*next, std::move(known), true);
-        return true;
-      }
-      const PreparedPicture& picture = task->picture(*next);
-      const deepseek_v41::Grid& grid = picture.image.plan.canvas.patches;
-      picture_.task = task.get();
-      picture_.picture = *next;
-      picture_.job = std::make_unique<deepseek_v41::VisionJob<bf16>>(
-          c_.prompt.model.network, picture.image.patches.as<bf16>(), grid.rows, grid.columns,
-          "image", vision_buffers(c_.prompt.model.network.config, grid.count(), c_.buffers.vision));
-      break;
-    }
-    if (picture_.task == nullptr) {
-      return false;
+  RequestTask* task = picture_.task;
+  for (auto next = admitted_.begin(); task == nullptr && next != admitted_.end(); ++next) {
+    if ((*next)->is_prefilling() && (*next)->next_picture().has_value()) {
+      task = next->get();
     }
   }
+  if (task == nullptr) {
+    return false;
+  }
+  guarded(*task, "encoding a picture",
+          [&] { picture_.task == nullptr ? begin_picture(*task) : advance_picture(); });
+  return true;
+}
+
+void Scheduler::begin_picture(RequestTask& task) {
+  const size_t i = *task.next_picture();
+  if (auto known = c_.picture_cache.find(task.picture_key(i))) {
+    return task.take_picture(i, std::move(known), true);
+  }
+  const deepseek_v41::Network& network = c_.prompt.model.network;
+  const PreparedPicture& picture = task.picture(i);
+  const deepseek_v41::Grid& grid = picture.image.plan.canvas.patches;
+  picture_ = {.task = &task,
+              .picture = i,
+              .job = std::make_unique<deepseek_v41::VisionJob<bf16>>(
+                  network, picture.image.patches.as<bf16>(), grid.rows, grid.columns, "image",
+                  vision_buffers(network.config, grid.count(), c_.buffers.vision))};
+}
+
+void Scheduler::advance_picture() {
+  RequestTask& task = *picture_.task;
+  const size_t i = picture_.picture;
   deepseek_v41::VisionJob<bf16>& job = *picture_.job;
   const bool is_done = job.advance(c_.ctx, 1);
-  picture_.task->report_picture(picture_.picture, job.tiles_done(), job.tiles_total());
+  task.report_picture(i, job.tiles_done(), job.tiles_total());
   if (is_done) {
-    const PreparedPicture& picture = picture_.task->picture(picture_.picture);
     auto encoded = std::make_shared<EncodedPicture>();
-    encoded->tokens = picture.image.plan.canvas.tokens;
+    encoded->tokens = task.picture(i).image.plan.canvas.tokens;
     encoded->rows = job.take_out();
-    c_.picture_cache.keep(picture_.task->picture_key(picture_.picture), encoded);
-    picture_.task->take_picture(picture_.picture, std::move(encoded), false);
+    c_.picture_cache.keep(task.picture_key(i), encoded);
+    task.take_picture(i, std::move(encoded), false);
     picture_ = {};
   }
-  return true;
 }
 
 }  // namespace tessera
