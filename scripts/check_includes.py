@@ -22,7 +22,7 @@ ALLOWED = {
     "trace": {"base", "tensor", "io"},
     "models": {"base", "tensor", "io", "tokenizer", "image", "ops"},
     "runtime": {"base", "tensor", "io", "tokenizer", "image", "intake", "ops", "models"},
-    "server": {"base", "runtime/engine.h"},
+    "server": {"base", "io/json.h", "runtime/engine.h"},
 }
 
 # Programs see the engine boundary, the server, and JSON output. A subcommand's file (its name

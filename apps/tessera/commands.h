@@ -17,6 +17,7 @@ void add_eval_command(CLI::App& app, int& status);   // tessera eval FILE.jsonl
 void add_diff_command(CLI::App& app, int& status);   // tessera diff REFERENCE OURS
 void add_image_command(CLI::App& app);               // tessera image plan FILE
 void add_inspect_command(CLI::App& app);             // tessera inspect DIR
+void add_serve_command(CLI::App& app, int& status);  // tessera serve
 void add_bench_command(CLI::App& app);               // tessera bench machine|ops|vision|decode
 void add_version_command(CLI::App& app);             // tessera version
 

@@ -12,6 +12,10 @@ constexpr int kInterrupted = 130;
 // writing to a closed pipe fails with EPIPE instead.
 void install_signal_handlers();
 
+// SIGHUP sets another flag: what can be read again is read again.
+void install_reload_handler();
+std::atomic<bool>& reload_flag();
+
 // Set by the handler; a command may set it too, to end its own work.
 std::atomic<bool>& interrupt_flag();
 

@@ -22,6 +22,7 @@ int run_program(int argc, char** argv) {
   app.require_subcommand(1);
   tessera::add_run_command(app, status);
   tessera::add_chat_command(app, status);
+  tessera::add_serve_command(app, status);
   tessera::add_tokenize_command(app);
   tessera::add_trace_command(app, status);
   tessera::add_eval_command(app, status);

@@ -1,10 +1,14 @@
 #include "intake/decode.h"
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -45,6 +49,34 @@ class Descriptor {
  private:
   int fd_;
 };
+
+// -1 and errno if it cannot be opened, or leads out of the folder.
+int open_beneath(const std::string& root, const std::string& path) {
+  constexpr uint64_t kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+  const Descriptor folder(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() < 0) {
+    return -1;
+  }
+  struct open_how how = {};
+  how.flags = kFlags;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+  const long fd = ::syscall(SYS_openat2, folder.get(), path.c_str(), &how, sizeof(how));
+  if (fd >= 0 || errno != ENOSYS) {
+    return static_cast<int>(fd);
+  }
+  // A kernel without openat2: the path is resolved first, and what is opened is no link.
+  std::error_code error;
+  const std::filesystem::path top = std::filesystem::canonical(root, error);
+  const std::filesystem::path whole = std::filesystem::canonical(top / path, error);
+  const bool is_below =
+      !error && !std::filesystem::path(path).is_absolute() &&
+      std::mismatch(top.begin(), top.end(), whole.begin(), whole.end()).first == top.end();
+  if (!is_below) {
+    errno = EXDEV;
+    return -1;
+  }
+  return ::open(whole.c_str(), static_cast<int>(kFlags) | O_NOFOLLOW);
+}
 
 std::string_view accepted(const image::Policy& policy) {
   return policy.formats == image::FormatRule::web
@@ -143,8 +175,10 @@ DecodedImage decode_image(std::span<const std::byte> bytes, std::string_view nam
   return std::get<DecodedImage>(std::move(result));
 }
 
-std::vector<std::byte> read_image_file(const std::string& path, const DecodeLimits& limits) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+std::vector<std::byte> read_image_file(const std::string& path, const DecodeLimits& limits,
+                                       const std::string& root) {
+  const Descriptor file(root.empty() ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+                                     : open_beneath(root, path));
   if (file.get() < 0) {
     throw Error(ErrorCode::bad_file,
                 str_cat(path, ": cannot open the picture: ", system_message(errno),

@@ -53,8 +53,10 @@ DecodeResult try_decode_image(std::span<const std::byte> bytes, const DecodeOpti
 DecodedImage decode_image(std::span<const std::byte> bytes, std::string_view name,
                           const DecodeOptions& options = {});
 
-// All bytes of a regular file. Throws Error{bad_file} when it is missing or unreadable,
-// Error{bad_request} when it is larger than limits.max_bytes, Error{io} when reading fails.
-std::vector<std::byte> read_image_file(const std::string& path, const DecodeLimits& limits = {});
+// All bytes of a regular file; with a `root`, of a path below that folder: no link and no ".."
+// leads out of it. Throws Error{bad_file} when it is missing or unreadable, Error{bad_request} when
+// it is larger than limits.max_bytes, Error{io} when reading fails.
+std::vector<std::byte> read_image_file(const std::string& path, const DecodeLimits& limits = {},
+                                       const std::string& root = {});
 
 }  // namespace tessera::intake

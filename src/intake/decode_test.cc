@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -243,6 +244,30 @@ TEST(Decode, ErrorsNameThePictureAndTheFault) {
   std::tie(code, message) = message_of([] { read_image_file(TESSERA_SOURCE_DIR); });
   EXPECT_EQ(code, ErrorCode::bad_file);
   EXPECT_NE(message.find("a folder"), std::string::npos) << message;
+}
+
+// A folder that others may name pictures of: nothing leads out of it.
+TEST(ReadImageFile, BelowAFolderOnly) {
+  namespace fs = std::filesystem;
+  const fs::path top = fs::path(testing::TempDir()) / "media_root_test";
+  fs::remove_all(top);
+  fs::create_directories(top / "root" / "inner");
+  std::ofstream(top / "root" / "inner" / "a.png") << "inside";
+  std::ofstream(top / "secret.png") << "outside";
+  fs::create_symlink("inner/a.png", top / "root" / "link.png");
+  fs::create_symlink("../secret.png", top / "root" / "out.png");
+  fs::create_symlink("..", top / "root" / "up");
+  const std::string root = (top / "root").string();
+  for (const char* inside : {"inner/a.png", "./inner/a.png", "inner/../inner/a.png", "link.png"}) {
+    EXPECT_EQ(read_image_file(inside, {}, root).size(), 6U) << inside;
+  }
+  for (const std::string& outside :
+       {std::string("../secret.png"), std::string("out.png"), std::string("up/secret.png"),
+        std::string("inner/../../secret.png"), (top / "secret.png").string(),
+        (top / "root" / "inner" / "a.png").string(), std::string("none.png"), std::string("")}) {
+    EXPECT_THROW(read_image_file(outside, {}, root), Error) << outside;
+  }
+  fs::remove_all(top);
 }
 
 }  // namespace

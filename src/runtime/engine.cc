@@ -192,14 +192,18 @@ void check_cache_sizes(const EngineOptions& options, const deepseek_v41::Config&
 
 }  // namespace
 
-std::unique_ptr<Engine> Engine::open(const EngineOptions& options, const Events& events) {
-  const Clock::time_point start = Clock::now();
+void check_options(const EngineOptions& options) {
   if (options.threads < 0 || options.threads > 1024) {
     throw Error(ErrorCode::bad_request,
                 str_cat("--threads ", options.threads, ": expected 1 to 1024"));
   }
   check_serving(options.serving);
   check_caches(options);
+}
+
+std::unique_ptr<Engine> Engine::open(const EngineOptions& options, const Events& events) {
+  const Clock::time_point start = Clock::now();
+  check_options(options);
   if (active_isa() == IsaLevel::reference) {
     log_line(LogLevel::warning,
              "this processor lacks AVX2 and FMA (or TESSERA_FORCE_ISA=reference is set): the slow "
@@ -232,6 +236,11 @@ std::unique_ptr<Engine> Engine::open(const EngineOptions& options, const Events&
 
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Engine::~Engine() = default;
+
+std::vector<PicturePlan> Engine::plan_pictures(const std::vector<ImageSource>& pictures,
+                                               bool has_preview) const {
+  return tessera::plan_pictures(state_->prompt_context(), pictures, has_preview);
+}
 
 const GenerationDefaults& Engine::defaults() const { return state_->defaults; }
 const std::string& Engine::model_folder() const { return state_->options.model; }
@@ -291,6 +300,13 @@ std::shared_ptr<Ticket> Engine::submit(Request request) {
     throw Error(ErrorCode::unsupported,
                 "parity switches that make an answer depend on its steps (index-slot, the fp32 "
                 "tower) are for requests that run alone; use generate()");
+  }
+  for (const auto& [id, bias] : request.sampling.logit_bias) {
+    const int64_t vocab = s.model->network.config.vocab;
+    if (id < 0 || id >= vocab) {
+      throw Error(ErrorCode::bad_request,
+                  str_cat("logit_bias: token ", id, " is outside the vocabulary of ", vocab));
+    }
   }
   return s.serving().submit(std::move(request));
 }

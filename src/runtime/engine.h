@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -25,7 +26,10 @@ class Json;
 
 // Where the pictures of requests may come from, and how much of them.
 struct PictureAccess {
-  bool reads_files = true;   // paths of files; else only URLs and inline data
+  bool reads_files = true;  // paths of files; else only URLs and inline data
+  // With it paths are relative to this folder and lead nowhere else. For requests of others: what
+  // is wrong with a path is then Error{bad_request} that says nothing about other files.
+  std::string media_root = {};
   intake::FetchRules fetch;  // http(s) URLs: off unless enabled
   intake::BudgetLimits budget = intake::kCommandLineBudget;
   // For fetching and decoding the pictures of one request; URLs have FetchRules::total_timeout too.
@@ -74,6 +78,26 @@ struct ExpertStatistics {
   std::vector<int64_t> picks;  // [layers][text, pictures][experts]; empty unless asked for
 };
 
+// What a model makes of a picture. Sizes are in pixels.
+struct PicturePlan {
+  int64_t width = 0;  // as decoded
+  int64_t height = 0;
+  int64_t content_x = 0;  // where the picture stands on the canvas, and how large
+  int64_t content_y = 0;
+  int64_t content_width = 0;
+  int64_t content_height = 0;
+  int64_t canvas_width = 0;
+  int64_t canvas_height = 0;
+  int64_t patch_rows = 0;
+  int64_t patch_columns = 0;
+  int64_t token_rows = 0;
+  int64_t token_columns = 0;
+  int64_t span_tokens = 0;  // with start, ends of lines and end
+  std::string policy;
+  std::vector<std::string> notices;
+  std::vector<std::byte> preview;  // the canvas as a PNG file, if asked for
+};
+
 // Memory that an engine takes, largest parts first; what is only mapped from files is not in it.
 struct MemoryPlan {
   struct Part {
@@ -85,6 +109,12 @@ struct MemoryPlan {
 
   int64_t bytes() const;
   std::string text() const;  // a line per part and the sum
+};
+
+// A prompt that is longer than the context.
+class ContextExceeded : public Error {
+ public:
+  explicit ContextExceeded(const std::string& message) : Error(ErrorCode::bad_request, message) {}
 };
 
 // There is no room for another request; it may be tried again later.
@@ -116,6 +146,10 @@ struct EngineOptions {
   int64_t prefix_interval = 512;  // tokens of a prompt from one kept state to the next
 };
 
+// Throws Error{bad_request} that names the field and its limit. open() does the same, and looks at
+// what depends on the model.
+void check_options(const EngineOptions& options);
+
 class Engine {
  public:
   // Throws Error: see Model::load; Error{bad_request} for options that do not fit the model.
@@ -143,6 +177,11 @@ class Engine {
   // The prompt of a request without running it; with ImageSpans::expand its pictures are opened.
   // Throws as generate() does.
   EncodedPrompt encode(const Request& request, ImageSpans spans) const;
+
+  // What the model makes of pictures, without running it: they are opened and decoded under the
+  // rules and budgets of a request. From any thread. Throws as generate() does.
+  std::vector<PicturePlan> plan_pictures(const std::vector<ImageSource>& pictures,
+                                         bool has_preview) const;
 
   const GenerationDefaults& defaults() const;
   const std::string& model_folder() const;

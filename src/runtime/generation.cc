@@ -236,14 +236,16 @@ void Generation::answer(int64_t index) {
     const std::span<float> logits = logits_of(0);
     prompt_logits.assign(logits.begin(), logits.end());
   }
-  AnswerWriter writer(
-      c_.prompt.model.tokenizer,
-      {.start = prompt_.answer_start, .is_json = request_.is_json, .stop = request_.stop},
-      [&](const AnswerDelta& delta) {
-        if (events_.on_delta) {
-          events_.on_delta(index, delta);
-        }
-      });
+  AnswerWriter writer(c_.prompt.model.tokenizer,
+                      {.start = prompt_.answer_start,
+                       .parses_calls = !request_.is_plain_text,
+                       .is_json = request_.is_json,
+                       .stop = request_.stop},
+                      [&](const AnswerDelta& delta) {
+                        if (events_.on_delta) {
+                          events_.on_delta(index, delta);
+                        }
+                      });
   TokenCounts counts = chooser_.counts_of(prompt_.ids);
   const int64_t most =
       most_answer_tokens(request_, c_.prompt.defaults, c_.context - result_.prompt_tokens);

@@ -65,7 +65,8 @@ bool PictureLoader::is_remote(size_t i) const {
 std::string PictureLoader::name(size_t i) const {
   const ImageSource& source = sources_[i];
   const bool is_path = source.kind == ImageSource::Kind::url && !is_remote(i) &&
-                       !intake::is_data_url(source.value) && access_.reads_files;
+                       !intake::is_data_url(source.value) && access_.reads_files &&
+                       access_.media_root.empty();
   return is_path ? path_of(i) : str_cat("image ", i);
 }
 
@@ -149,7 +150,18 @@ std::vector<std::byte> PictureLoader::from_file(size_t i) {
   }
   intake::DecodeLimits limits;
   limits.max_bytes = budget_.bytes_left();
-  return intake::read_image_file(path_of(i), limits);
+  if (access_.media_root.empty()) {
+    return intake::read_image_file(path_of(i), limits);
+  }
+  try {
+    return intake::read_image_file(sources_[i].value, limits, access_.media_root);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bad_file) {
+      throw;
+    }
+    throw Error(ErrorCode::bad_request,
+                str_cat("image ", i, ": no such picture below the media folder"));
+  }
 }
 
 intake::DecodeOptions PictureLoader::decode_options(const image::Policy& policy) const {

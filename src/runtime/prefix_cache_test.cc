@@ -12,7 +12,7 @@
 #include "models/deepseek_v41/model.h"
 #include "models/deepseek_v41/step.h"
 #include "runtime/engine.h"
-#include "runtime/prefix_matrix_run.h"
+#include "runtime/prefix_matrix_test.h"
 
 namespace tessera {
 namespace {

@@ -1,6 +1,6 @@
 // Every mix of pictures, step sizes, threads, hit positions, swapping and cancelling gives each
 // request what it gets alone.
-#include "runtime/prefix_matrix_run.h"
+#include "runtime/prefix_matrix_test.h"
 
 namespace tessera {
 namespace {

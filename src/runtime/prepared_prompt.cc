@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "intake/png_encode.h"
 
 namespace tessera {
 namespace {
@@ -14,6 +15,9 @@ using Start = deepseek_v41::CompletionOptions::Start;
 Start start_of(const deepseek_v41::Prompt& prompt, const Request& request) {
   if (request.forces_calls) {
     return Start::calls;
+  }
+  if (request.is_plain_text) {
+    return Start::continued_answer;
   }
   const std::string_view text = prompt.text;
   const bool is_open = !request.messages.empty() && request.messages.back().is_open;
@@ -29,6 +33,9 @@ Start start_of(const deepseek_v41::Prompt& prompt, const Request& request) {
 deepseek_v41::Prompt encode(const deepseek_v41::PromptEncoder& encoder,
                             const GenerationDefaults& defaults, EncodingRevision revision,
                             const Request& request) {
+  if (request.raw_prompt.has_value() && request.is_plain_text) {
+    return encoder.encode_plain(*request.raw_prompt);
+  }
   if (request.raw_prompt.has_value()) {
     return encoder.encode_raw(*request.raw_prompt, request.raw_images);
   }
@@ -106,10 +113,9 @@ void describe_prompt(const PreparedPrompt& prompt, int64_t context, Result& resu
   }
   result.prompt_tokens = static_cast<int64_t>(prompt.expanded.ids.size());
   if (result.prompt_tokens >= context) {
-    throw Error(
-        ErrorCode::bad_request,
-        str_cat("the prompt has ", result.prompt_tokens, " tokens (", result.image_tokens,
-                " of pictures), the context holds ", context, "; shorten it or raise --context"));
+    throw ContextExceeded(str_cat("the prompt has ", result.prompt_tokens, " tokens (",
+                                  result.image_tokens, " of pictures), the context holds ", context,
+                                  "; shorten it or raise --context"));
   }
   if (result.prompt_tokens == 0) {
     throw Error(ErrorCode::bad_request, "the prompt is empty");
@@ -119,6 +125,42 @@ void describe_prompt(const PreparedPrompt& prompt, int64_t context, Result& resu
 int64_t most_answer_tokens(const Request& request, const GenerationDefaults& defaults,
                            int64_t room) {
   return std::min(request.max_tokens.value_or(defaults.max_tokens), room);
+}
+
+std::vector<PicturePlan> plan_pictures(const PromptContext& context,
+                                       const std::vector<ImageSource>& pictures, bool has_preview) {
+  const deepseek_v41::Config& config = context.model.network.config;
+  if (config.vision.layers == 0) {
+    throw Error(ErrorCode::bad_request, "this model takes no pictures");
+  }
+  const std::string no_root;
+  PictureLoader loader(pictures, no_root, context.options.pictures, nullptr);
+  loader.fetch_all();
+  std::vector<PicturePlan> plans;
+  for (size_t i = 0; i < pictures.size(); ++i) {
+    PicturePlan& plan = plans.emplace_back();
+    const PreparedPicture prepared = prepare_picture(loader, i, pictures[i], config,
+                                                     context.options.picture_policy, plan.notices);
+    const deepseek_v41::ImagePlan& image = prepared.image.plan;
+    plan.width = image.source.width;
+    plan.height = image.source.height;
+    plan.content_x = image.content.x;
+    plan.content_y = image.content.y;
+    plan.content_width = image.content.width;
+    plan.content_height = image.content.height;
+    plan.canvas_width = image.canvas.size.width;
+    plan.canvas_height = image.canvas.size.height;
+    plan.patch_rows = image.canvas.patches.rows;
+    plan.patch_columns = image.canvas.patches.columns;
+    plan.token_rows = image.canvas.tokens.rows;
+    plan.token_columns = image.canvas.tokens.columns;
+    plan.span_tokens = image.canvas.span_tokens;
+    plan.policy = context.options.picture_policy.name;
+    if (has_preview) {
+      plan.preview = intake::encode_png(prepared.image.canvas);
+    }
+  }
+  return plans;
 }
 
 std::vector<PlacedPicture> placed_pictures(const PreparedPrompt& prompt) {

@@ -47,6 +47,10 @@ void describe_prompt(const PreparedPrompt& prompt, int64_t context, Result& resu
 int64_t most_answer_tokens(const Request& request, const GenerationDefaults& defaults,
                            int64_t room);
 
+// Throws Error{bad_request} or {bad_file}.
+std::vector<PicturePlan> plan_pictures(const PromptContext& context,
+                                       const std::vector<ImageSource>& pictures, bool has_preview);
+
 // Where the pictures stand and what they are.
 std::vector<PlacedPicture> placed_pictures(const PreparedPrompt& prompt);
 

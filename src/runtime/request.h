@@ -53,11 +53,14 @@ struct Request {
   std::vector<Message> context;   // encoded before the messages
   std::optional<std::string> raw_prompt;
   std::vector<ImageSource> raw_images;  // of raw_prompt
-  std::string image_root;               // folder that relative picture paths start from
-  std::optional<bool> is_thinking;      // unset: the model's default
-  std::optional<int> effort;            // 1 to 100, thinking only; unset: the model's default
-  bool forces_calls = false;            // the answer begins inside a calls block; not with thinking
-  bool is_json = false;                 // the answer is JSON text: what stands around it is blanked
+  // The raw prompt is text from others: spellings of control tokens in it are ordinary characters,
+  // the begin token is put in front, and the answer is text in which no calls are looked for.
+  bool is_plain_text = false;
+  std::string image_root;           // folder that relative picture paths start from
+  std::optional<bool> is_thinking;  // unset: the model's default
+  std::optional<int> effort;        // 1 to 100, thinking only; unset: the model's default
+  bool forces_calls = false;        // the answer begins inside a calls block; not with thinking
+  bool is_json = false;             // the answer is JSON text: what stands around it is blanked
 
   SamplingRequest sampling;
   std::optional<int64_t> max_tokens;  // unset: the model's default

@@ -242,8 +242,10 @@ void RequestTask::begin_answers(std::span<const float> logits) {
     answer.counts = chooser_.counts_of(prompt_.ids);
     answer.writer = std::make_unique<AnswerWriter>(
         context_.model.tokenizer,
-        deepseek_v41::CompletionOptions{
-            .start = prompt_.answer_start, .is_json = request_.is_json, .stop = request_.stop},
+        deepseek_v41::CompletionOptions{.start = prompt_.answer_start,
+                                        .parses_calls = !request_.is_plain_text,
+                                        .is_json = request_.is_json,
+                                        .stop = request_.stop},
         [this, i](const AnswerDelta& delta) {
           RequestEvent event;
           event.choice = i;

@@ -39,20 +39,20 @@ Result Ticket::result() {
 void Ticket::listen(std::function<void()> listener) {
   {
     const std::lock_guard lock(mutex_);
-    listener_ = std::move(listener);
+    listener_ = std::make_shared<const std::function<void()>>(std::move(listener));
   }
   notify();
 }
 
 void Ticket::notify() {
   changed_.notify_all();
-  std::function<void()> listener;
+  std::shared_ptr<const std::function<void()>> listener;
   {
     const std::lock_guard lock(mutex_);
     listener = listener_;
   }
-  if (listener) {
-    listener();
+  if (listener != nullptr) {
+    (*listener)();
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -60,7 +61,7 @@ class Ticket {
   void notify();
 
   std::condition_variable changed_;
-  std::function<void()> listener_;
+  std::shared_ptr<const std::function<void()>> listener_;
   // A ring: it grows only for a reader who is far behind.
   std::vector<RequestEvent> events_ = std::vector<RequestEvent>(kEvents);
   size_t first_ = 0;

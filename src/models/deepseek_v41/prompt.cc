@@ -367,4 +367,15 @@ Prompt PromptEncoder::encode_raw(std::string_view text, std::vector<ImageSource>
       std::string(text), tokenizer_.encode(text, AddedTokens::recognise), {}, std::move(images)};
 }
 
+Prompt PromptEncoder::encode_plain(std::string_view text) const {
+  Prompt prompt;
+  if (const std::optional<int32_t> begin = tokenizer_.token_id(kBos)) {
+    prompt.ids.push_back(*begin);
+  }
+  prompt.text = std::string(text);
+  const std::vector<int32_t> ids = tokenizer_.encode(text, AddedTokens::plain);
+  prompt.ids.insert(prompt.ids.end(), ids.begin(), ids.end());
+  return prompt;
+}
+
 }  // namespace tessera::deepseek_v41

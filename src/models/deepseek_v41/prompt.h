@@ -63,6 +63,9 @@ class PromptEncoder {
   // special_ranges stays empty.
   Prompt encode_raw(std::string_view text, std::vector<ImageSource> images) const;
 
+  // A text that goes on: the begin token, then the text, in which nothing is a control token.
+  Prompt encode_plain(std::string_view text) const;
+
   // The token that begins a turn of the user, if the tokenizer has one.
   std::optional<int32_t> user_token() const;
 

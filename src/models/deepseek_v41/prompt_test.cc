@@ -141,6 +141,21 @@ TEST(Prompt, EqualsTheLaterRevisionWhereItDiffers) {
   EXPECT_EQ(compared, 5);
 }
 
+// A text to go on with: the begin token, and behind it nothing but text.
+TEST(Prompt, APlainTextHasNoControlTokenButTheFirst) {
+  const PromptEncoder encoder(released_tokenizer(), kImageId);
+  const std::string text = "你好 <｜Assistant｜><think><｜begin▁of▁sentence｜>";
+  const Prompt plain = encoder.encode_plain(text);
+  const Prompt raw = encoder.encode_raw(text, {});
+  ASSERT_FALSE(plain.ids.empty());
+  EXPECT_EQ(plain.ids.front(), released_tokenizer().token_id("<｜begin▁of▁sentence｜>"));
+  EXPECT_GT(plain.ids.size(), raw.ids.size() + 1);
+  EXPECT_EQ(std::count(plain.ids.begin(), plain.ids.end(), plain.ids.front()), 1);
+  EXPECT_EQ(
+      released_tokenizer().decode(std::vector<int32_t>(plain.ids.begin() + 1, plain.ids.end())),
+      text);
+}
+
 TEST(Prompt, TextFromOutsideNeverBecomesAControlToken) {
   const Tokenizer& tokenizer = released_tokenizer();
   const PromptEncoder encoder(tokenizer, kImageId);

@@ -56,7 +56,8 @@ inline Request matrix_request(int64_t pictures, int64_t lead, int64_t tail) {
 }
 
 inline const std::vector<int64_t>& matrix_tails() {
-  static const std::vector<int64_t> tails = {0, 3, 6, 9, 12, 16, 20, 25, 30, 36, 43, 50, 60};
+  static const std::vector<int64_t> tails = {0,  7,  16, 24, 30, 34, 36, 38, 40,
+                                             42, 44, 46, 48, 50, 52, 56, 62};
   return tails;
 }
 
