@@ -40,6 +40,7 @@ struct Arguments {
   std::string media_root;
   int64_t io_threads = 1;
   int64_t handler_threads = 4;
+  int64_t prepare_threads = 4;
   int64_t connections = 0;
   int64_t body_mib = 48;
   int64_t max_running = 8;
@@ -88,6 +89,8 @@ EngineOptions engine_of(const Arguments& a) {
   o.serving.cache_tokens = a.cache_tokens;
   o.serving.rows_beside_answers = a.rows_beside_answers;
   o.serving.encode_share = a.encode_share;
+  o.serving.prepare_threads =
+      static_cast<int>(in_range("--prepare-threads", a.prepare_threads, 1, 64));
   o.pictures.budget = intake::BudgetLimits();
   o.pictures.deadline = kPictureDeadline;
   o.pictures.reads_files = !a.media_root.empty();
@@ -260,6 +263,8 @@ void add_engine_options(Settings& settings, Arguments& a) {
                "most rows of prompts in a step that writes answers (default 64)");
   settings.add("--encode-share", a.encode_share,
                "share of the time for pictures while answers are written (default 0.25)");
+  settings.add("--prepare-threads", a.prepare_threads,
+               "threads that fetch and decode pictures; one of several is for texts (default 4)");
   settings.add("--prefix-cache", a.prefix_mib, "MiB for states of earlier requests (default 256)");
   settings.add("--prefix-interval", a.prefix_interval,
                "tokens from one kept state to the next (default 512)");

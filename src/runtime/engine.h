@@ -44,7 +44,9 @@ struct ServingLimits {
   int64_t answer_room = 64;          // tokens that an answer claims room for at a time
   int64_t rows_beside_answers = 64;  // most rows of prompts in a step that also writes answers
   double encode_share = 0.25;        // of the time, for pictures, while answers are written
-  int prepare_threads = 1;           // that open, decode and resample pictures
+  // That encode prompts, and open, decode and resample pictures. With more than one, one of them
+  // takes only requests without pictures: no far host keeps a text waiting.
+  int prepare_threads = 2;
 };
 
 // Since the engine was opened.

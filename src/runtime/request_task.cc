@@ -14,6 +14,19 @@ namespace {
 // Tokens that an answer has memory for from its beginning.
 constexpr int64_t kReservedTokens = 8192;
 
+bool has_picture(const std::vector<ContentBlock>& blocks) {
+  return std::any_of(blocks.begin(), blocks.end(), [](const ContentBlock& block) {
+    return block.kind == ContentBlock::Kind::image || has_picture(block.content);
+  });
+}
+
+bool has_picture(const Request& request) {
+  const auto in = [](const Message& message) { return has_picture(message.content); };
+  return !request.raw_images.empty() ||
+         std::any_of(request.messages.begin(), request.messages.end(), in) ||
+         std::any_of(request.context.begin(), request.context.end(), in);
+}
+
 }  // namespace
 
 RequestTask::RequestTask(const PromptContext& context, int64_t most_tokens, Request request,
@@ -22,7 +35,8 @@ RequestTask::RequestTask(const PromptContext& context, int64_t most_tokens, Requ
       context_tokens_(most_tokens),
       request_(std::move(request)),
       ticket_(std::move(ticket)),
-      chooser_(context_, request_) {
+      chooser_(context_, request_),
+      has_pictures_(has_picture(request_)) {
   request_.cancel = &ticket_->cancelled();
   result_.seed = request_.sampling.seed;
   result_.is_thinking = is_thinking(context_, request_);

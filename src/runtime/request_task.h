@@ -37,6 +37,7 @@ class RequestTask {
   }
   const Result& result() const { return result_; }
   const std::shared_ptr<Ticket>& ticket() const { return ticket_; }
+  bool has_pictures() const { return has_pictures_; }
   std::string_view tenant() const { return request_.tenant; }
   std::string picture_key(size_t i) const {
     return tessera::picture_key(request_.tenant, prompt_.pictures[i].content_key);
@@ -122,6 +123,7 @@ class RequestTask {
   std::vector<std::shared_ptr<const EncodedPicture>> pictures_;
   SequenceRows rows_;
   std::vector<Border> borders_;  // ascending
+  bool has_pictures_;
   bool has_rows_placed_ = false;
   std::optional<deepseek_v41::SequenceState> state_;  // of the prompt
   std::vector<std::byte> saved_;                      // while swapped out

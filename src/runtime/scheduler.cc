@@ -106,19 +106,30 @@ ServingStatistics Scheduler::statistics() const {
   return now;
 }
 
+// One of several threads is left to requests without pictures.
+std::deque<Scheduler::TaskPtr>::iterator Scheduler::next_to_prepare() {
+  const bool takes_pictures =
+      limits_.prepare_threads == 1 || with_pictures_ + 1 < limits_.prepare_threads;
+  return std::find_if(submitted_.begin(), submitted_.end(),
+                      [&](const TaskPtr& task) { return takes_pictures || !task->has_pictures(); });
+}
+
 // Pictures are opened and resampled here, so that the step loop never waits for a file or a host.
 void Scheduler::prepare_loop() {
   for (;;) {
     TaskPtr task;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return is_stopping_ || !submitted_.empty(); });
+      changed_.wait(lock, [&] { return is_stopping_ || next_to_prepare() != submitted_.end(); });
       if (is_stopping_) {
         return;
       }
-      task = std::move(submitted_.front());
-      submitted_.pop_front();
+      const auto next = next_to_prepare();
+      task = std::move(*next);
+      submitted_.erase(next);
+      with_pictures_ += task->has_pictures() ? 1 : 0;
     }
+    const int pictures = task->has_pictures() ? 1 : 0;
     std::exception_ptr error;
     try {
       task->prepare();
@@ -132,6 +143,10 @@ void Scheduler::prepare_loop() {
     } else {
       const std::lock_guard lock(mutex_);
       prepared_.push_back(std::move(task));
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      with_pictures_ -= pictures;
     }
     changed_.notify_all();
   }

@@ -1,5 +1,9 @@
 // Requests that run side by side. The law: each gets, bit for bit, what it gets alone.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <functional>
@@ -33,6 +37,29 @@ Request ask(const std::string& text, const std::vector<std::string>& pictures = 
   request.logprobs = 2;
   return request;
 }
+
+// Takes connections and says nothing.
+class SilentHost {
+ public:
+  SilentHost() : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in at = {};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&at), sizeof(at)), 0);
+    EXPECT_EQ(::listen(fd_, 16), 0);
+    socklen_t size = sizeof(at);
+    ::getsockname(fd_, reinterpret_cast<sockaddr*>(&at), &size);
+    port_ = ntohs(at.sin_port);
+  }
+  ~SilentHost() { ::close(fd_); }
+  SilentHost(const SilentHost&) = delete;
+  SilentHost& operator=(const SilentHost&) = delete;
+  std::string url() const { return str_cat("http://127.0.0.1:", port_, "/a.png"); }
+
+ private:
+  int fd_;
+  int port_ = 0;
+};
 
 // Text and pictures, greedy and sampled, one answer and several, both languages, long and short.
 std::vector<Request> mixed() {
@@ -344,6 +371,30 @@ std::string refusal(const std::function<void()>& call) {
     return error.what();
   }
   return "";
+}
+
+// A picture whose host says nothing holds up neither texts nor, with a thread to spare, others.
+TEST(Scheduler, APictureThatDoesNotComeKeepsNobodyWaiting) {
+  SilentHost host;
+  EngineOptions options = options_of(1, 64, 0, 0);
+  options.pictures.fetch.is_enabled = true;
+  options.pictures.fetch.allows_private_hosts = true;
+  const std::unique_ptr<Engine> engine = Engine::open(options);
+  Request slow = ask("What is this?");
+  slow.messages[0].content.emplace_back().kind = ContentBlock::Kind::image;
+  slow.messages[0].content.back().image.value = host.url();
+  std::vector<std::shared_ptr<Ticket>> waiting;
+  for (int i = 0; i < 3; ++i) {
+    waiting.push_back(engine->submit(slow));
+  }
+  expect_same(engine->submit(mixed()[1])->result(), expected()[1], "beside slow pictures");
+  EXPECT_FALSE(waiting[0]->has_ended());
+  for (const std::shared_ptr<Ticket>& ticket : waiting) {
+    ticket->cancel();
+  }
+  for (const std::shared_ptr<Ticket>& ticket : waiting) {
+    EXPECT_TRUE(ticket->result().is_cancelled);
+  }
 }
 
 TEST(Scheduler, WhatCanNeverFitIsSaidWithItsSum) {
