@@ -309,7 +309,7 @@ TEST(HttpRules, BodiesInPieces) {
            {"A\r\n0123456789\r\nb\r\n0123456789a\r\n0\r\n\r\n", "413"},
            {"3\r\nabcd\r\n0\r\n\r\n", "400"},
            {"3\r\nabc0\r\n\r\n", "400"},
-           {"x\r\n", "400"},
+           {"xyz\r\n", "400"},
            {"-1\r\n", "400"},
            {"3\nabc\n0\n\n", "more"},
            {"11111111111111111\r\n", "400"},

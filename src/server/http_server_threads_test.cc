@@ -258,7 +258,7 @@ TEST_F(HttpServerTest, MalformedRequests) {
            {"POST / HTTP/1.1\r\n" HEAD "Transfer-Encoding: identity\r\n\r\n", 400},
            {"POST / HTTP/1.1\r\n" HEAD "Transfer-Encoding: xchunked\r\n\r\n", 400},
            {"POST / HTTP/1.0\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
-           {"POST / HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\nx\r\n", 400},
+           {"POST / HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\nxyz\r\n", 400},
            {"POST / HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n3e9\r\n", 0},
            {long_line, 414},
            {long_head, 431},
