@@ -106,10 +106,12 @@ ServingStatistics Scheduler::statistics() const {
   return now;
 }
 
-// One of several threads is left to requests without pictures.
+// One of several threads is left to requests without pictures, and no more pictures are decoded
+// ahead than may run: their pixels are the largest thing that a waiting request has.
 std::deque<Scheduler::TaskPtr>::iterator Scheduler::next_to_prepare() {
   const bool takes_pictures =
-      limits_.prepare_threads == 1 || with_pictures_ + 1 < limits_.prepare_threads;
+      (limits_.prepare_threads == 1 || with_pictures_ + 1 < limits_.prepare_threads) &&
+      std::ssize(ahead_) < limits_.max_running;
   return std::find_if(submitted_.begin(), submitted_.end(),
                       [&](const TaskPtr& task) { return takes_pictures || !task->has_pictures(); });
 }
@@ -142,6 +144,9 @@ void Scheduler::prepare_loop() {
       end(*task);
     } else {
       const std::lock_guard lock(mutex_);
+      if (pictures > 0) {
+        ahead_.insert(task.get());
+      }
       prepared_.push_back(std::move(task));
     }
     {
@@ -185,6 +190,13 @@ void Scheduler::step_loop() {
   }
 }
 
+// With the mutex held: another request with pictures may be prepared.
+void Scheduler::forget_ahead(RequestTask& task) {
+  if (ahead_.erase(&task) > 0) {
+    changed_.notify_all();
+  }
+}
+
 // Counted before anybody can see that it has ended.
 void Scheduler::end(RequestTask& task) {
   const std::lock_guard lock(mutex_);
@@ -195,6 +207,7 @@ void Scheduler::end(RequestTask& task) {
   statistics_.cached_pictures += result.cached_pictures;
   task.finish();
   unfinished_.erase(task.ticket());
+  forget_ahead(task);
   ++statistics_.ended;
   idle_.notify_all();
 }
@@ -203,6 +216,7 @@ void Scheduler::fail(RequestTask& task, const std::exception_ptr& error) {
   const std::lock_guard lock(mutex_);
   task.fail(error);
   unfinished_.erase(task.ticket());
+  forget_ahead(task);
   ++statistics_.failed;
   idle_.notify_all();
 }
@@ -292,6 +306,8 @@ void Scheduler::admit() {
     RequestTask& task = *waiting_.front();
     if (guarded(task, "admitting a request", [&] { task.start(c_.pools, c_.prefixes); })) {
       admitted_.splice(admitted_.end(), waiting_, waiting_.begin());
+      const std::lock_guard lock(mutex_);
+      forget_ahead(task);
     }
   }
 }

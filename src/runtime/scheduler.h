@@ -67,6 +67,7 @@ class Scheduler {
 
   void prepare_loop();
   std::deque<TaskPtr>::iterator next_to_prepare();
+  void forget_ahead(RequestTask& task);
   void step_loop();
 
   // Of the step loop, with the model held.
@@ -114,7 +115,8 @@ class Scheduler {
   std::condition_variable idle_;
   std::deque<TaskPtr> submitted_;
   std::list<TaskPtr> prepared_;
-  int with_pictures_ = 0;                         // requests with pictures that are being prepared
+  int with_pictures_ = 0;         // requests with pictures that are being prepared
+  std::set<RequestTask*> ahead_;  // those that are prepared and hold their pixels, without a place
   std::set<std::shared_ptr<Ticket>> unfinished_;  // handed in, not ended
   bool is_draining_ = false;
   bool is_stopping_ = false;

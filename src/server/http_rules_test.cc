@@ -310,7 +310,7 @@ TEST(HttpRules, BodiesInPieces) {
            {"3\r\nabcd\r\n0\r\n\r\n", "400"},
            {"3\r\nabc0\r\n\r\n", "400"},
            {"xyz\r\n", "400"},
-           {"-1\r\n", "400"},
+           {"-12\r\n", "400"},
            {"3\nabc\n0\n\n", "more"},
            {"11111111111111111\r\n", "400"},
            {"3;aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "400"},
