@@ -62,8 +62,8 @@ void Settings::read(const std::string& path) {
       throw Error(ErrorCode::bad_request, str_cat(path, ": ", item.fullname(),
                                                   " is no option of this command; see --help"));
     }
-    if (option->count() > 0) {
-      continue;  // the command line has the last word
+    if (option->count() > 0 || item.inputs.empty()) {
+      continue;  // the command line has the last word; an empty list says nothing
     }
     const bool is_flag = option->get_items_expected_max() == 0;
     if (is_flag && item.inputs != std::vector<std::string>{"true"} &&

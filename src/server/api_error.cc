@@ -108,7 +108,7 @@ ApiError api_error_of(const std::exception& error, const FailurePlace& place) {
     return answer;
   }
   if (dynamic_cast<const ContextExceeded*>(&error) != nullptr) {
-    return {ApiFault::context_exceeded, error.what(), "messages"};
+    return {ApiFault::context_exceeded, error.what(), std::string(place.prompt_field)};
   }
   if (const auto* known = dynamic_cast<const Error*>(&error)) {
     return of_engine(*known, place);

@@ -64,6 +64,7 @@ std::string error_body(const ApiError& error);
 struct FailurePlace {
   std::string_view request_id = {};
   std::string_view stage = {};  // "prompt", "generation", ...: named in answers of status 500
+  std::string_view prompt_field = "messages";  // what is too long for the context
   bool is_draining = false;
   int64_t retry_after_s = 1;  // for queue_full and draining
 };

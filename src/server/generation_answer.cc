@@ -115,8 +115,10 @@ void GenerationAnswer::finish_with(const Result& result) {
 }
 
 void GenerationAnswer::fail(const std::exception& error) {
-  const ApiError told =
-      api_error_of(error, {.request_id = call_.form.request_id, .stage = "generation"});
+  const bool is_chat = call_.kind == AnswerStream::Kind::chat;
+  const ApiError told = api_error_of(error, {.request_id = call_.form.request_id,
+                                             .stage = "generation",
+                                             .prompt_field = is_chat ? "messages" : "prompt"});
   if (told.status() >= 500) {
     log_line(LogLevel::error,
              str_cat("request ", call_.form.request_id, " failed: ", error.what()));

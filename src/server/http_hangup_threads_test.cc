@@ -242,13 +242,13 @@ TEST_F(HttpHangUpTest, ReadersWithoutProgressAreDropped) {
 
 // Slower than it takes for the server's socket to ask for more bytes.
 TEST_F(HttpHangUpTest, ReadersWithProgressAreNot) {
-  serve([](HttpLimits& limits) { limits.write_timeout = 150ms; });
+  serve([](HttpLimits& limits) { limits.write_timeout = 400ms; });
   Client client(port(), Security::plain, 16 << 10);
   EXPECT_TRUE(client.send(get_text("/")));
   const std::shared_ptr<Exchange> exchange = desk_.take();
   exchange->respond({.body = std::string(16 << 20, 'x')});
   const auto begin = std::chrono::steady_clock::now();
-  while (std::chrono::steady_clock::now() - begin < 700ms) {
+  while (std::chrono::steady_clock::now() - begin < 900ms) {
     ASSERT_NE(client.read_some(), "");
     std::this_thread::sleep_for(10ms);
   }

@@ -41,10 +41,11 @@ std::string_view scheme_of(std::string_view url) {
   return is_scheme ? scheme : std::string_view();
 }
 
+// Escapes (%2B) are decoded where the bytes are.
 bool is_base64(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) {
     return is_alphanumeric(c) || c == '+' || c == '/' || c == '=' || c == '-' || c == '_' ||
-           c == ' ' || c == '\n' || c == '\r' || c == '\t';
+           c == '%' || c == ' ' || c == '\n' || c == '\r' || c == '\t';
   });
 }
 
@@ -53,7 +54,10 @@ void check_data_url(std::string_view url, std::string_view where) {
   constexpr std::string_view kBase64 = ";base64";
   const size_t comma = url.find(',');
   const std::string_view head = url.substr(0, comma);
-  if (comma == std::string_view::npos || !head.ends_with(kBase64)) {
+  const bool is_base64_head =
+      head.size() >= kBase64.size() + 5 &&
+      equals_ignoring_case(head.substr(head.size() - kBase64.size()), kBase64);
+  if (comma == std::string_view::npos || !is_base64_head) {
     fail(where, str_cat(quoted(url, 40), " is no base64 data: URL; write ",
                         "data:image/png;base64, and the file's bytes in base64"));
   }
