@@ -325,8 +325,9 @@ ServingStatistics Engine::serving_statistics() const {
 
 MemoryPlan Engine::memory_plan() const {
   State& s = *state_;
-  s.serving();
+  Scheduler& scheduler = s.serving();
   const ModelMutex::Lock computing(s.computing);
+  scheduler.make_buffers();
   const EngineOptions& o = s.options;
   const int64_t page_bytes = s.pools.kv.bytes() + s.pools.index_keys.bytes();
   const int64_t kept_pages =

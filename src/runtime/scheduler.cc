@@ -34,6 +34,13 @@ std::exception_ptr Scheduler::staged_error(const char* stage) {
 
 Scheduler::Scheduler(const SchedulerContext& context)
     : c_(context), limits_(context.prompt.options.serving) {
+  threads_.emplace_back([this] { step_loop(); });
+  for (int i = 0; i < limits_.prepare_threads; ++i) {
+    threads_.emplace_back([this] { prepare_loop(); });
+  }
+}
+
+void Scheduler::make_buffers() {
   const deepseek_v41::Config& config = c_.prompt.model.network.config;
   const int64_t step_rows = c_.prompt.options.step_rows;
   step_buffers(config,
@@ -41,10 +48,6 @@ Scheduler::Scheduler(const SchedulerContext& context)
                c_.sequences + limits_.max_running, c_.buffers.step);
   if (config.vision.layers > 0) {
     vision_buffers(config, config.vision.most_patches(), c_.buffers.vision);
-  }
-  threads_.emplace_back([this] { step_loop(); });
-  for (int i = 0; i < limits_.prepare_threads; ++i) {
-    threads_.emplace_back([this] { prepare_loop(); });
   }
 }
 
@@ -159,6 +162,10 @@ void Scheduler::prepare_loop() {
 
 void Scheduler::step_loop() {
   pthread_setname_np(pthread_self(), "tessera-step");
+  {
+    const ModelMutex::Lock model(c_.model);
+    make_buffers();
+  }
   for (;;) {
     {
       std::unique_lock lock(mutex_);

@@ -50,6 +50,9 @@ class Scheduler {
 
   ServingStatistics statistics() const;
 
+  // The buffers of steps and pictures, as large as they can be needed. With the model held.
+  void make_buffers();
+
  private:
   using TaskPtr = std::unique_ptr<RequestTask>;
 
