@@ -99,6 +99,9 @@ void GenerationAnswer::finish_with(const Result& result) {
   if (result.is_cancelled && !result.is_late) {
     return fail(ApiError(ApiFault::draining, "the server is shutting down; ask again"));
   }
+  // Counted before the client can know.
+  end(result.is_late ? "deadline" : finish_reason_name(result.choices.front().finish_reason),
+      result, 200);
   if (call_.is_stream) {
     send(stream_.end(result));
     exchange_->end_stream();
@@ -110,8 +113,6 @@ void GenerationAnswer::finish_with(const Result& result) {
                                   : text_completion_json(call_.form, result));
     exchange_->respond(std::move(response));
   }
-  end(result.is_late ? "deadline" : finish_reason_name(result.choices.front().finish_reason),
-      result, 200);
 }
 
 void GenerationAnswer::fail(const std::exception& error) {
@@ -123,13 +124,13 @@ void GenerationAnswer::fail(const std::exception& error) {
     log_line(LogLevel::error,
              str_cat("request ", call_.form.request_id, " failed: ", error.what()));
   }
+  end("error", {}, told.status());
   if (has_begun_) {
     send(stream_.fail(told));
     exchange_->end_stream();
   } else {
     exchange_->respond(error_response(told));
   }
-  end("error", {}, told.status());
 }
 
 void GenerationAnswer::end(std::string_view reason, const Result& result, int status) {

@@ -56,16 +56,16 @@ class HttpTlsTest : public testing::Test {
     folder_.write("key.pem", identity.key);
   }
 
-  HttpOptions options() {
+  HttpOptions options(std::chrono::milliseconds header_timeout) {
     HttpOptions out = local_options();
     out.tls_certificate = folder_ / "certificate.pem";
     out.tls_key = folder_ / "key.pem";
-    out.limits.header_timeout = 200ms;
+    out.limits.header_timeout = header_timeout;
     return out;
   }
 
-  void serve() {
-    server_ = std::make_unique<HttpServer>(options(), [this](const auto& exchange) {
+  void serve(std::chrono::milliseconds header_timeout = 10s) {
+    server_ = std::make_unique<HttpServer>(options(header_timeout), [this](const auto& exchange) {
       if (exchange->request().path == "/wait") {
         exchange->on_gone([this] { gone_.set(); });
         waiting_ = exchange;
@@ -115,7 +115,7 @@ TEST_F(HttpTlsTest, ClientsThatLeaveAreNoticed) {
 
 TEST_F(HttpTlsTest, PlainClientsAndSilentOnesAreClosed) {
   use(make_identity("first"));
-  serve();
+  serve(200ms);
   Client plain(server_->port());
   EXPECT_TRUE(plain.send(get_text("/")));
   EXPECT_TRUE(plain.read_some().find("HTTP") == std::string::npos);

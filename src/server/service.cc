@@ -265,19 +265,24 @@ void Service::detokenize(const Caller& caller) {
 }
 
 void Service::plan_pictures(const Caller& caller) {
-  Engine& engine = this->engine();
   const PlanCall call = parse_plan_body(caller.exchange->take_body(), limits_);
+  respond(caller, plan_of(call));
+}
+
+// Its place is free again before the client is answered.
+Json Service::plan_of(const PlanCall& call) {
   struct Place {
     std::atomic<int>& count;
-    explicit Place(std::atomic<int>& c) : count(c) { ++count; }
+    const int taken;
+    explicit Place(std::atomic<int>& c) : count(c), taken(++c) {}
     ~Place() { --count; }
   } const place(planning_);
-  if (planning_ > kPlansAtATime) {
+  if (place.taken > kPlansAtATime) {
     ApiError error(ApiFault::queue_full, "other pictures are being planned; try again");
     error.retry_after_s = 1;
     throw error;
   }
-  respond(caller, plan_json(engine.plan_pictures(call.pictures, call.has_preview)));
+  return plan_json(engine().plan_pictures(call.pictures, call.has_preview));
 }
 
 double Service::stalled_ms() {

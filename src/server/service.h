@@ -10,6 +10,7 @@
 #include "runtime/engine.h"
 #include "server/answer_pump.h"
 #include "server/api_call.h"
+#include "server/api_pictures.h"
 #include "server/api_stream.h"
 #include "server/http_exchange.h"
 #include "server/http_server.h"
@@ -61,6 +62,7 @@ class Service {
   void tokenize(const Caller& caller);
   void detokenize(const Caller& caller);
   void plan_pictures(const Caller& caller);
+  io::Json plan_of(const PlanCall& call);
   void health(const Caller& caller);
   void ready(const Caller& caller);
   void metrics(const Caller& caller);
