@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <poll.h>
@@ -10,7 +11,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <thread>
 
 #include "base/str_cat.h"
@@ -20,7 +23,7 @@
 namespace tessera::server::test {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{5'000};
+constexpr std::chrono::milliseconds kPatience{20'000};
 
 SSL_CTX* client_context() {
   static SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
@@ -61,7 +64,11 @@ class Client::State {
     is_connected_ = ::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
     if (security == Security::tls && is_connected_) {
       tls_ = SSL_new(client_context());
-      is_connected_ = SSL_set_fd(tls_, socket_) == 1 && SSL_connect(tls_) == 1;
+      const int result = SSL_set_fd(tls_, socket_) == 1 ? SSL_connect(tls_) : 0;
+      is_connected_ = result == 1;
+      EXPECT_TRUE(is_connected_) << "TLS error " << SSL_get_error(tls_, result) << ", "
+                                 << std::strerror(errno) << ", "
+                                 << ERR_error_string(ERR_peek_error(), nullptr);
     }
   }
   ~State() { close(); }

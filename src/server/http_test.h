@@ -30,7 +30,7 @@ struct Answer {
 
 enum class Security { plain, tls };
 
-// Waits 5 s at most for anything.
+// Waits 20 s at most for anything.
 class Client {
  public:
   explicit Client(uint16_t port, Security security = Security::plain, int receive_buffer = 0);
@@ -60,7 +60,7 @@ std::string get_text(std::string_view path, std::string_view more_headers = "");
 std::string post_text(std::string_view path, std::string_view body,
                       std::string_view more_headers = "");
 
-// Something that happens on another thread; wait() gives up after 5 s.
+// Something that happens on another thread; wait() gives up after 20 s.
 class Event {
  public:
   void set();
@@ -73,7 +73,7 @@ class Event {
   int count_ = 0;
 };
 
-// Until `condition` holds, for 5 s at most.
+// Until `condition` holds, for 20 s at most.
 [[nodiscard]] bool holds_soon(const std::function<bool()>& condition);
 
 HttpOptions local_options();  // any free port
