@@ -114,6 +114,7 @@ bool ExchangeState::write(std::string_view piece) {
   if (std::ssize(pending_) + taken_bytes_ > rules_->unsent_bytes) {
     is_too_slow_ = true;
     is_gone_ = true;
+    is_woken_ = false;  // the last call may wait for a write that does not end
     wake_locked();
     return false;
   }

@@ -322,6 +322,15 @@ TEST_F(HttpHangUpTest, NoDescriptorsLeft) {
   GTEST_SKIP() << "the sanitizer needs descriptors";
 #endif
   serve();
+  {
+    // Behind its first answer the server waits for connections. Before, it may be in accept(),
+    // which takes a descriptor before it looks whether there is a connection.
+    Client first(port());
+    EXPECT_TRUE(first.send(get_text("/")));
+    desk_.take()->respond({});
+    EXPECT_EQ(first.read().status, 200);
+  }
+  EXPECT_TRUE(is_idle_soon());
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const int lowest_free = ::dup(0);
@@ -329,7 +338,7 @@ TEST_F(HttpHangUpTest, NoDescriptorsLeft) {
   ::close(lowest_free);
   const rlimit tight{static_cast<rlim_t>(lowest_free) + 8, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
-  std::vector<int> filled;  // all but one, whatever earlier tests close meanwhile
+  std::vector<int> filled;  // all but one
   for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) {
     filled.push_back(fd);
   }
@@ -345,7 +354,7 @@ TEST_F(HttpHangUpTest, NoDescriptorsLeft) {
     ::close(fd);
   }
   EXPECT_EQ(statistics().accept_failures, 1);
-  EXPECT_EQ(statistics().accepted_connections, 0);
+  EXPECT_EQ(statistics().accepted_connections, 1);
   Client client(port());
   EXPECT_TRUE(client.send(get_text("/")));
   desk_.take()->respond({});

@@ -184,7 +184,12 @@ class ReserveDescriptor {
   ReserveDescriptor(const ReserveDescriptor&) = delete;
   ReserveDescriptor& operator=(const ReserveDescriptor&) = delete;
 
-  void take() { descriptor_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
+  // Nothing if it is there; another thread may have taken what was given up.
+  void take() {
+    if (descriptor_ < 0) {
+      descriptor_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    }
+  }
   void give_up() {
     if (descriptor_ >= 0) {
       ::close(descriptor_);
@@ -287,6 +292,7 @@ class HttpIo::State {
       }
       if (!code) {
         is_short_ = false;
+        reserve_.take();
         hand_over(std::move(socket));
       } else if (code.value() != ECONNABORTED) {
         pause_accepting(code);
@@ -332,6 +338,7 @@ class HttpIo::State {
     pause_.expires_after(kAcceptPause);
     pause_.async_wait([this](const error_code& stopped) {
       if (!stopped) {
+        reserve_.take();
         accept_next();
       }
     });
