@@ -135,11 +135,12 @@ TEST_F(BadModel, TensorsThatDoNotFitInOneError) {
   edited.add("layers.0.attn.extra\n\x1b[31m.weight", DType::bf16, {96});
   edited.remove("layers.1.ffn_norm.weight");
   edited.change("norm.weight", DType::bf16, {95});
-  edited.change("head.weight", DType::f32, {384, 96});
+  edited.change("head.weight", DType::i32, {384, 96});
   edited.write(model_);
-  expect_refused({"4 tensors", "layers.0.attn.extra", "layers.1.ffn_norm.weight is missing",
-                  "norm.weight is BF16 [95], expected BF16 [96]",
-                  "head.weight is F32 [384,96], expected BF16 [384,96]"});
+  expect_refused(
+      {"4 tensors", "layers.0.attn.extra", "layers.1.ffn_norm.weight is missing",
+       "norm.weight in model.safetensors is BF16 [95], expected BF16 [96]",
+       "head.weight in model.safetensors is I32 [384,96], which no format of weights has"});
 }
 
 TEST_F(BadModel, ShardsAndIndex) {
@@ -297,7 +298,7 @@ TEST_F(BadModel, ConfigsOfAnotherNetwork) {
            {"text_config.rope_scaling.factor", "0"},
            {"text_config.rms_norm_eps", "-1"},
            {"quantization_config.scale_fmt", "\"float32\""},
-           {"quantization_config.expert_dtype", "\"fp8\""}}) {
+           {"quantization_config.expert_dtype", "\"int4\""}}) {
     SCOPED_TRACE(str_cat(path, " = ", value));
     Json changed = config();
     set_value(changed, path, io::parse_json(value, "value"));

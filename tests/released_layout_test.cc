@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "io/safetensors.h"
+#include "models/deepseek_v41/checkpoint_binder.h"
 #include "models/deepseek_v41/config.h"
-#include "models/deepseek_v41/weights.h"
 #include "tests/support/temp_folder.h"
 
 namespace tessera::test {
@@ -171,7 +171,7 @@ TEST_F(ReleasedLayout, EveryTensorIsBound) {
   }
   // The last row of a table of 98 GB lies where the header says, and reads as zero.
   const TensorView table = checkpoint.view("layers.14.engram.embed.weight");
-  EXPECT_EQ(w.layers[14].engram->codes, table.data);
+  EXPECT_EQ(w.layers[14].engram->table.codes, table.data);
   EXPECT_EQ(table.data[table.bytes() - 1], std::byte{0});
 }
 
@@ -199,15 +199,17 @@ TEST(ReleasedLayoutRefusal, OneErrorListsAllFindings) {
   tensors.erase(find("layers.17.ffn.experts.383.w2.scale"));
   find("layers.20.attn.compressor.norm.weight")->name = "layers.20.attn.compressor.ape";
   tensors.push_back({"layers.20.attn.compressor.wgate.weight", DType::bf16, {512, 5120}, 23});
-  find("mtp.2.confidence_head.proj.weight")->dtype = DType::f32;
+  find("mtp.2.markov_head.embed.weight")->dtype = DType::f32;
   const std::string message = refusal_of(std::move(tensors));
   for (const char* finding :
        {"5 tensors do not fit",
-        "layers.17.ffn.experts.383.w2.scale is missing (expected F8_E8M0 [5120,72])",
+        "layers.17.ffn.experts.383.w2.weight in model-00020-of-00048.safetensors is I8 [5120,1152] "
+        "without a scale, expected layers.17.ffn.experts.383.w2.scale, F8_E8M0 [5120,72]",
         "layers.20.attn.compressor.norm.weight is missing (expected BF16 [512])",
-        "layers.20.attn.compressor.ape is not known",
-        "layers.20.attn.compressor.wgate.weight is not known",
-        "mtp.2.confidence_head.proj.weight is F32 [1,5376], expected BF16 [1,5376]"}) {
+        "layers.20.attn.compressor.ape in model-00023-of-00048.safetensors is not known",
+        "layers.20.attn.compressor.wgate.weight in model-00023-of-00048.safetensors is not known",
+        "mtp.2.markov_head.embed.weight in model-00046-of-00048.safetensors is F32 [129280,256], "
+        "expected BF16 [129280,256]"}) {
     EXPECT_NE(message.find(finding), std::string::npos) << finding << "\n" << message;
   }
 }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "tests/support/full_tower.h"
@@ -35,8 +36,8 @@ class SmallTower : public testing::Test {
     config_.vision.heads = 2;
     config_.vision.ffn_dim = 176;
     test::OpContext context;
-    weights_.add_vision(context.ctx, config_);
-    network_ = deepseek_v41::synthetic_network(config_, weights_);
+    weights_.emplace(context.ctx, deepseek_v41::tower_only(config_));
+    network_ = deepseek_v41::synthetic_network(config_, *weights_);
     patches_ = test::random_bf16(kRows * kColumns * config_.vision.patch_width(), 7);
   }
 
@@ -93,7 +94,7 @@ class SmallTower : public testing::Test {
   static float as_float(float value) { return value; }
 
   Config config_;
-  SyntheticWeights weights_;
+  std::optional<SyntheticWeights> weights_;
   Network network_;
   std::vector<bf16> patches_;
 };

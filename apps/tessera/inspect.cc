@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "inspect_checksums.h"
 #include "io/json.h"
+#include "models/deepseek_v41/catalogue.h"
 #include "models/deepseek_v41/inventory.h"
 #include "models/deepseek_v41/model.h"
 #include "output.h"
@@ -95,9 +96,8 @@ Report make_report(const deepseek_v41::Model& model) {
   return r;
 }
 
-bool is_release(const Report& r) {
-  return r.all.tensors == deepseek_v41::kReleasedTensors &&
-         r.all.bytes == deepseek_v41::kReleasedBytes;
+std::string_view published(const Report& r) {
+  return deepseek_v41::published_name(r.all.tensors, r.all.bytes);
 }
 
 Json to_json(const Sum& sum) {
@@ -144,7 +144,7 @@ std::string to_json(const Report& r) {
   json.set("skipped", std::move(skipped));
   json.set("components", std::move(components));
   json.set("formats", to_json(r.formats));
-  json.set("is_release", Json::boolean(is_release(r)));
+  json.set("published", Json::string(std::string(published(r))));
   if (r.checksums.has_value()) {
     json.set("checksums_equal", Json::number(r.checksums->files));
   }
@@ -225,8 +225,9 @@ std::string to_text(const Report& r) {
   std::string text = str_cat("folder    ", r.folder, "\nmodel     ", model_text(r.config),
                              "\nfiles     ", r.files, " with ", grouped(r.file_bytes),
                              " bytes, headers included\ntotal     ", amount(r.all), "\n");
-  if (is_release(r)) {
-    text += "release   number of tensors and bytes equal the published DeepSeek-V4.1-Flash\n";
+  if (!published(r).empty()) {
+    text +=
+        str_cat("release   number of tensors and bytes equal the published ", published(r), "\n");
   }
   if (r.checksums.has_value()) {
     text += str_cat("checksums SHA-256 of ", r.checksums->files, " of ", r.files,

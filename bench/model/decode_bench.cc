@@ -27,18 +27,11 @@ constexpr int64_t kMostLayers = 8;
 constexpr int64_t kVocab = 1024;  // the head is not what is measured
 
 int64_t bytes_of(const Linear& layer) {
-  const int64_t n = layer.weight.outputs;
-  const int64_t k = layer.weight.inputs;
-  struct Bytes {
-    int64_t n, k;
-    int64_t operator()(const WeightBf16&) const { return n * k * 2; }
-    int64_t operator()(const WeightF32&) const { return n * k * 4; }
-    int64_t operator()(const WeightFp8Block& w) const {
-      return n * k + ceil_div(n, w.block) * ceil_div(k, w.block);
-    }
-    int64_t operator()(const WeightMxfp4&) const { return n * k / 2 + n * k / 32; }
-  };
-  return std::visit(Bytes{n, k}, layer.weight.format);
+  int64_t bytes = 0;
+  for (const std::span<const std::byte> part : weight_bytes(layer.weight)) {
+    bytes += static_cast<int64_t>(part.size());
+  }
+  return bytes;
 }
 
 // Weights that one token reads.
@@ -206,8 +199,7 @@ ModelReport bench_decode(const Config& released, const DecodeBenchOptions& optio
   ThreadPool threads(options.threads);
   Arena scratch;
   ExecContext ctx{threads, scratch, options.isa, {}};
-  deepseek_v41::SyntheticWeights weights;
-  weights.add_text(ctx, config);
+  const deepseek_v41::SyntheticWeights weights(ctx, config);
   const Network network = deepseek_v41::synthetic_network(config, weights);
   deepseek_v41::CachePools pools(config, options.context + options.steps + 1);
   SequenceState state = make_state(config, pools, options.context);

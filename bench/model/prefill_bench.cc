@@ -56,9 +56,8 @@ class Machine {
       : options_(options),
         threads_(options.threads),
         ctx_{threads_, scratch_, options.isa, {}},
-        weights_(),
-        network_(
-            (weights_.add_text(ctx_, config), deepseek_v41::synthetic_network(config, weights_))),
+        weights_(ctx_, config),
+        network_(deepseek_v41::synthetic_network(config, weights_)),
         buffers_(config, options.chunk, 1) {}
 
   Pass prefill(const std::vector<int32_t>& ids, bool is_half) {

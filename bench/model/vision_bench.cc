@@ -180,8 +180,7 @@ ModelReport bench_vision(const Config& config, const VisionBenchOptions& options
   ThreadPool threads(options.threads);
   Arena scratch;
   ExecContext ctx{threads, scratch, options.isa, {}};
-  deepseek_v41::SyntheticWeights weights;
-  weights.add_vision(ctx, config);
+  const deepseek_v41::SyntheticWeights weights(ctx, deepseek_v41::tower_only(config));
   const Network network = deepseek_v41::synthetic_network(config, weights);
   const Tensor patches = image::patchify(test_canvas(options.width, options.height),
                                          config.vision.patch_px, image::signed_unit_table());

@@ -3,6 +3,7 @@
 #include <random>
 
 #include "base/aligned_buffer.h"
+#include "base/checked_math.h"
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "ops/linear/linear.h"
@@ -19,15 +20,19 @@ class Layers {
       : format_(format), outputs_(outputs), inputs_(inputs) {
     if (format == "fp8") {
       code_bytes_ = outputs * inputs;
-      scale_bytes_ = (outputs + 31) / 32 * ((inputs + 31) / 32);
-    } else if (format == "mxfp4") {
+      scale_bytes_ = ceil_div(outputs, 32) * ceil_div(inputs, 32);
+    } else if (format == "fp8_scaled") {
+      code_bytes_ = outputs * inputs;
+      scale_bytes_ = ceil_div(outputs, 128) * ceil_div(inputs, 128) * 4;
+    } else if (format == "mxfp4" || format == "nvfp4") {
       code_bytes_ = outputs * inputs / 2;
-      scale_bytes_ = outputs * inputs / 32;
-    } else if (format == "bf16" || format == "f32") {
-      code_bytes_ = outputs * inputs * (format == "bf16" ? 2 : 4);
+      scale_bytes_ = outputs * inputs / (format == "mxfp4" ? 32 : 16);
+    } else if (format == "bf16" || format == "f16" || format == "f32") {
+      code_bytes_ = outputs * inputs * (format == "f32" ? 4 : 2);
     } else {
-      throw Error(ErrorCode::bad_request,
-                  str_cat("format ", format, ": expected bf16, f32, fp8 or mxfp4"));
+      throw Error(
+          ErrorCode::bad_request,
+          str_cat("format ", format, ": expected bf16, f16, f32, fp8, fp8_scaled, mxfp4 or nvfp4"));
     }
     data_ = AlignedBuffer(copies * bytes());
     fill();
@@ -40,8 +45,8 @@ class Layers {
   const std::vector<Linear>& layers() const { return layers_; }
 
  private:
-  // Codes: bytes whose floats are moderate numbers in every format (no NaN, no infinity); scales
-  // around 2^-7.
+  // Codes: bytes whose floats are moderate numbers in every format (no NaN, no infinity); so are
+  // scales of bytes of 120.
   void fill() {
     std::mt19937_64 random(1);
     std::byte* at = data_.data();
@@ -62,6 +67,12 @@ class Layers {
     made.weight.inputs = inputs_;
     if (format_ == "fp8") {
       made.weight.format = WeightFp8Block{data, data + code_bytes_, 32};
+    } else if (format_ == "fp8_scaled") {
+      made.weight.format = WeightFp8Scaled{data, data + code_bytes_};
+    } else if (format_ == "nvfp4") {
+      made.weight.format = WeightNvfp4{data, data + code_bytes_, 0x1p-8f};
+    } else if (format_ == "f16") {
+      made.weight.format = WeightF16{data};
     } else if (format_ == "mxfp4") {
       made.weight.format = WeightMxfp4{data, data + code_bytes_};
     } else if (format_ == "bf16") {

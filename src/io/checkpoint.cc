@@ -274,6 +274,12 @@ const TensorEntry* Checkpoint::find(std::string_view name) const {
                                  : &files_[found->second.file].tensors()[found->second.tensor];
 }
 
+std::string Checkpoint::file_name(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  TESSERA_CHECK(found != by_name_.end());
+  return fs::path(files_[found->second.file].file().path()).filename().string();
+}
+
 TensorView Checkpoint::view(std::string_view name) const {
   const auto found = by_name_.find(name);
   TESSERA_CHECK(found != by_name_.end());

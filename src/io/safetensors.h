@@ -76,6 +76,8 @@ class Checkpoint {
   int64_t total_bytes() const { return total_bytes_; }
   const TensorEntry* find(std::string_view name) const;
   TensorView view(std::string_view name) const;  // TESSERA_CHECKs that it exists
+  // Of the shard that holds an existing tensor, without the folder.
+  std::string file_name(std::string_view name) const;
   // Names in sorted order.
   std::vector<std::string_view> names() const;
 

@@ -42,8 +42,7 @@ std::vector<trace::TapDifference> compare_tower(const std::string& trace_name, i
   const trace::TraceFile reference(golden_path("v41-tower-full/" + trace_name + ".safetensors"));
   const deepseek_v41::Config config = released_config();
   OpContext context(available_threads());
-  deepseek_v41::SyntheticWeights weights;
-  weights.add_vision(context.ctx, config);
+  const deepseek_v41::SyntheticWeights weights(context.ctx, deepseek_v41::tower_only(config));
   const deepseek_v41::Network network = deepseek_v41::synthetic_network(config, weights);
   // The canvas as it is: 700 x 420 lies below the model's smallest area.
   deepseek_v41::PreparedImage image =

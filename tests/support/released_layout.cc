@@ -169,6 +169,15 @@ void write_shard(const std::string& path, std::vector<const LayoutTensor*> tenso
     file.put(static_cast<char>(header.size() >> (8 * byte) & 0xff));
   }
   file << header;
+  int64_t begin = 8 + static_cast<int64_t>(header.size());
+  for (const LayoutTensor* tensor : tensors) {
+    if (tensor->shape.rank() == 0) {
+      const float one = 1;
+      file.seekp(begin);
+      file.write(reinterpret_cast<const char*>(&one), sizeof(one));
+    }
+    begin += tensor->bytes();
+  }
   file.close();
   std::error_code error;
   std::filesystem::resize_file(path, file_bytes, error);  // a hole: no disk space
@@ -200,6 +209,67 @@ std::vector<LayoutTensor> released_tensors() {
   add_drafts(all);
   add_engram({all, 47}, "layers.1.engram.", 384006168);
   add_engram({all, 48}, "layers.14.engram.", 384016682);
+  return all;
+}
+
+namespace {
+
+bool ends_with(const LayoutTensor& tensor, std::string_view suffix) {
+  return tensor.name.ends_with(suffix);
+}
+
+// "NAME" of "NAME.weight" and the like.
+std::string stem(const LayoutTensor& tensor) {
+  return tensor.name.substr(0, tensor.name.rfind('.'));
+}
+
+}  // namespace
+
+std::vector<LayoutTensor> nvfp4_tensors() {
+  std::vector<LayoutTensor> all;
+  for (LayoutTensor& tensor : released_tensors()) {
+    const bool is_expert = tensor.name.starts_with("layers.") &&
+                           tensor.name.find(".ffn.experts.") != std::string::npos;
+    if (is_expert && ends_with(tensor, ".weight")) {
+      const int64_t outputs = tensor.shape[0];
+      const int64_t inputs = tensor.shape[1] * 2;
+      Shard s(all, tensor.shard);
+      s.add(stem(tensor) + ".weight", DType::u8, {outputs, inputs / 2});
+      s.add(stem(tensor) + ".weight_scale", DType::f8_e4m3, {outputs, inputs / 16});
+      s.f32(stem(tensor) + ".weight_scale_2", {});
+      s.f32(stem(tensor) + ".input_scale", {});
+    } else if (!is_expert) {
+      all.push_back(std::move(tensor));
+    }
+  }
+  return all;
+}
+
+std::vector<LayoutTensor> packed_engram_tensors() {
+  std::vector<LayoutTensor> all = released_tensors();
+  for (LayoutTensor& tensor : all) {
+    if (ends_with(tensor, ".engram.embed.weight")) {
+      tensor.dtype = DType::u8;
+      tensor.shape = {tensor.shape[0], 128};
+    }
+  }
+  return all;
+}
+
+std::vector<LayoutTensor> bf16_tensors() {
+  std::vector<LayoutTensor> all;
+  for (LayoutTensor& tensor : released_tensors()) {
+    if (tensor.dtype == DType::f8_e8m0) {
+      continue;
+    }
+    if (tensor.dtype == DType::i8) {
+      tensor.shape = {tensor.shape[0], tensor.shape[1] * 2};
+    }
+    if (tensor.dtype == DType::i8 || tensor.dtype == DType::f8_e4m3) {
+      tensor.dtype = DType::bf16;
+    }
+    all.push_back(std::move(tensor));
+  }
   return all;
 }
 

@@ -27,11 +27,19 @@ struct LayoutTensor {
 
 std::vector<LayoutTensor> released_tensors();
 
+// NVIDIA's variant (section 9): the backbone's experts are NVFP4, everything else as released.
+std::vector<LayoutTensor> nvfp4_tensors();
+// The release with Engram tables of packed E2M1 (section 10.1).
+std::vector<LayoutTensor> packed_engram_tensors();
+// The release with every matrix and table in bf16.
+std::vector<LayoutTensor> bf16_tensors();
+
 std::string shard_name(int shard);  // "model-00001-of-00048.safetensors"
 
 // Writes the shards that have tensors, and model.safetensors.index.json with their total size.
-// Within a shard, tensors are ordered as the safetensors library does: wide types first, then
-// names. Throws std::runtime_error when the file system refuses files of 100 GB.
+// Scalars are 1, everything else is a hole of zeros. Within a shard, tensors are ordered as the
+// safetensors library does: wide types first, then names. Throws std::runtime_error when the file
+// system refuses files of 100 GB.
 void write_layout(const std::string& folder, std::vector<LayoutTensor> tensors);
 
 }  // namespace tessera::test

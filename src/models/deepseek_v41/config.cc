@@ -214,18 +214,7 @@ Config parse_nested(const io::ConfigView& top, std::vector<std::string>* unread)
   c.image_token = c.vision.layers > 0 ? top.integer("image_token_id", 0, kMaxSize)
                                       : top.integer_or("image_token_id", -1, kMaxSize, -1);
   if (const auto quantization = top.child("quantization_config")) {
-    const std::string method = quantization->text("quant_method");
-    if (method != "fp8") {
-      throw Error(ErrorCode::unsupported, str_cat(quantization->where(), ": quant_method is '",
-                                                  method, "', expected 'fp8'"));
-    }
-    require_text(*quantization, "activation_scheme", "dynamic");
-    require_text(*quantization, "scale_fmt", "ue8m0");
-    require_text(*quantization, "expert_dtype", "fp4");
-    const std::vector<int64_t> block = quantization->integers("weight_block_size", 1, 4096);
-    require(block.size() == 2 && block[0] == block[1] && block[0] % 32 == 0, quantization->where(),
-            "weight_block_size must be two equal multiples of 32");
-    c.fp8_block = block[0];
+    c.quantization = read_quantization(*quantization);
   }
   for (const char* key : {"architectures", "model_type", "dtype", "pad_token_id",
                           "transformers_version", "auto_map"}) {
@@ -241,19 +230,30 @@ Config parse_nested(const io::ConfigView& top, std::vector<std::string>* unread)
   return c;
 }
 
+// The native dialect knows the release's FP8 and what its converter makes of the experts, and bf16.
+Quantization read_flat_quantization(const io::ConfigView& v) {
+  const std::string dtype = v.text("dtype");
+  const std::string experts = v.text_or("expert_dtype", dtype == "bf16" ? "bf16" : "fp4");
+  require_text(v, "scale_fmt", "ue8m0");
+  if ((dtype != "fp8" && dtype != "bf16") || (experts != "fp4" && experts != dtype)) {
+    throw Error(ErrorCode::unsupported,
+                str_cat(v.where(), ": dtype '", dtype, "' with expert_dtype '", experts,
+                        "', expected 'fp8' with 'fp4' or 'fp8', or 'bf16'"));
+  }
+  Quantization q;
+  q.projections = {dtype == "fp8" ? StoredFormat::fp8_e8m0 : StoredFormat::bf16};
+  q.experts = experts == "fp4" ? MatrixFormat{StoredFormat::mxfp4} : *q.projections;
+  q.draft_experts = q.experts;
+  return q;
+}
+
 Config parse_flat(const io::ConfigView& v, std::vector<std::string>* unread) {
   Config c;
   read_text(v, kFlat, c);
   read_yarn(v, kFlat, "rope_factor", c);
   read_vision(v, true, c);
   c.image_token = v.integer("image_token_id", 0, kMaxSize);
-  const std::string dtype = v.text("dtype");
-  if (dtype != "fp8") {
-    throw Error(ErrorCode::unsupported,
-                str_cat(v.where(), ": dtype is '", dtype, "', expected 'fp8'"));
-  }
-  require_text(v, "expert_dtype", "fp4");
-  require_text(v, "scale_fmt", "ue8m0");
+  c.quantization = read_flat_quantization(v);
   for (const char* key : {"max_batch_size", "max_seq_len", "temperature"}) {
     v.ignore(key);
   }
@@ -318,7 +318,7 @@ void check_sizes(const std::string& where, const Config& c) {
   multiple("hidden size", c.hidden, 32);
   multiple("expert width", c.ffn_dim, 32);
   multiple("q_lora_rank", c.q_rank, 32);
-  multiple("o_lora_rank", c.o_rank, c.fp8_block);
+  multiple("o_lora_rank", c.o_rank, 32);
   multiple("number of heads", c.heads, c.o_groups);
   require(c.rotary_dim % 2 == 0 && c.rotary_dim <= c.head_dim && c.rotary_dim <= c.index_head_dim,
           where, str_cat("rotary size ", c.rotary_dim, " does not fit the heads"));

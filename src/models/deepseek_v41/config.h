@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "io/json.h"
+#include "models/quantization.h"
 #include "ops/rope/rope.h"
 
 namespace tessera::deepseek_v41 {
@@ -101,7 +102,7 @@ struct Config {
   int64_t eos_token = 1;
   int64_t image_token = 0;
   int64_t max_positions = 0;  // 0: not stated
-  int64_t fp8_block = 32;     // tile of the FP8 scales
+  Quantization quantization;  // what config.json declares
 
   int64_t ratio(int64_t layer) const { return compress_ratios[static_cast<size_t>(layer)]; }
   // Index into kv_sources of the entries that a layer of ratio > 0 reads: the largest source <=

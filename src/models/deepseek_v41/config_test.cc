@@ -91,7 +91,8 @@ void expect_released(const Config& c) {
   EXPECT_EQ(c.bos_token, 0);
   EXPECT_EQ(c.eos_token, 1);
   EXPECT_EQ(c.image_token, 129264);
-  EXPECT_EQ(c.fp8_block, 32);
+  EXPECT_EQ(c.quantization.projections, (MatrixFormat{StoredFormat::fp8_e8m0, 32}));
+  EXPECT_EQ(c.quantization.experts, MatrixFormat{StoredFormat::mxfp4});
   EXPECT_EQ(c.hc_mixes(), 24);
 }
 
@@ -345,14 +346,20 @@ TEST(Config, NeitherDialect) {
   }
 }
 
-TEST(Config, FlatDialectOfOtherDtype) {
+TEST(Config, FlatDialectOfOtherDtypes) {
   Json json = io::parse_json(kFlatReleased, "flat");
   json.set("dtype", Json::string("bf16"));
+  EXPECT_EQ(parse_config(json, "flat").quantization.projections, MatrixFormat{StoredFormat::bf16});
+  EXPECT_EQ(parse_config(json, "flat").quantization.experts, MatrixFormat{StoredFormat::mxfp4});
+  json.set("expert_dtype", Json::string("bf16"));
+  EXPECT_EQ(parse_config(json, "flat").quantization.experts, MatrixFormat{StoredFormat::bf16});
+  json.set("dtype", Json::string("int8"));
   try {
     parse_config(json, "flat");
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_NE(std::string(error.what()).find("dtype 'int8'"), std::string::npos);
   }
 }
 

@@ -13,22 +13,18 @@
 
 namespace tessera::deepseek_v41 {
 
-// The published DeepSeek-V4.1-Flash: tensors of its index and bytes of their data.
-constexpr int64_t kReleasedTensors = 96'085;
-constexpr int64_t kReleasedBytes = 510'286'023'000;
+// The published checkpoint with this many tensors and bytes of data, or "".
+std::string_view published_name(int64_t tensors, int64_t bytes);
 
 struct InventoryItem {
   std::string_view name;       // borrowed from the checkpoint
-  std::string_view component;  // a name of component_names()
-  // "bf16", "f32", "fp8 32x32" (rows x columns that share a scale), "mxfp4"; a scale tensor has the
-  // format of the weights it belongs to.
+  std::string_view component;  // a name of component_names() (catalogue.h)
+  // "bf16", "f32", "fp8 32x32" (rows x columns that share a scale), "mxfp4", "nvfp4"; a scale
+  // tensor has the format of the weights it belongs to.
   std::string format;
   int64_t bytes = 0;
   std::string_view skipped_because;  // empty: bound and computed with
 };
-
-// All components, in the order in which a request meets them.
-std::vector<std::string_view> component_names();
 
 // Every tensor of a checkpoint that bind_weights() has accepted, in sorted order of names. The
 // checkpoint outlives the inventory.

@@ -42,6 +42,7 @@ std::vector<EngramAddressing> make_memories(const Config& config, int32_t pad_cl
 
 std::unique_ptr<const Model> Model::load(const std::string& folder, const Parity& parity) {
   Config config = read_config(folder + "/config.json");
+  read_hf_quant_config(folder, config.quantization);
   Tokenizer tokenizer = Tokenizer::load(folder + "/tokenizer.json");
   if (tokenizer.size() > config.vocab) {
     throw Error(ErrorCode::bad_file,
@@ -53,7 +54,7 @@ std::unique_ptr<const Model> Model::load(const std::string& folder, const Parity
     config.image_token = tokenizer.token_id(kImagePlaceholder).value_or(-1);
   }
   io::Checkpoint checkpoint(folder);
-  Weights weights = bind_weights(checkpoint, config);
+  Weights weights = bind_weights(checkpoint, config, parity.nvfp4_activations);
   std::vector<int32_t> classes;
   std::vector<EngramAddressing> memories;
   if (!config.engram.layers.empty()) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "io/safetensors.h"
+#include "models/deepseek_v41/checkpoint_binder.h"
 #include "models/deepseek_v41/config.h"
 #include "models/deepseek_v41/weights.h"
 #include "ops/engram/engram.h"
@@ -20,6 +21,7 @@ struct Parity {
   bool reference_index_slot =
       false;  // decode scores open groups against the shared slot (spec. 7.8)
   IndexScoreRounding index_scores = IndexScoreRounding::bf16;
+  Nvfp4Activations nvfp4_activations = Nvfp4Activations::calibrated;
 };
 
 // What the forward pass computes with. Weights borrow memory that somebody else owns: a Model's

@@ -129,8 +129,7 @@ Config small_text(int64_t layers) {
 TEST(SyntheticWeights, CodesAndScales) {
   const Config c = small_text(1);
   test::OpContext context;
-  SyntheticWeights weights;
-  weights.add_text(context.ctx, c);
+  const SyntheticWeights weights(context.ctx, c);
   const LayerWeights& w = weights.weights().layers.at(0);
   // No NaN code, every other code, values of about 1/sqrt(inputs).
   const WeightFp8Block& fp8 = std::get<WeightFp8Block>(w.attn.wq_b.weight.format);
@@ -194,8 +193,7 @@ TEST(SyntheticWeights, ActivationsStayHealthy) {
   constexpr int64_t kPrompt = 40;
   const Config c = small_text(kLayers);
   test::OpContext context;
-  SyntheticWeights weights;
-  weights.add_text(context.ctx, c);
+  const SyntheticWeights weights(context.ctx, c);
   const Network network = synthetic_network(c, weights);
   CachePools pools(c, kPrompt + 8);
   SequenceState state(c, pools);

@@ -1,42 +1,40 @@
-// Looks tensors up by name, checks them, and remembers every finding for one message at the end.
+// Whom bind_weights() asks for every tensor of a model: a checkpoint that is opened
+// (checkpoint_binder.h), a list of what a checkpoint would hold (catalogue.h), a generator of
+// values (synthetic.h). The walk over the model is written once, in weights.cc.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <string_view>
-#include <unordered_set>
-#include <vector>
 
-#include "io/safetensors.h"
+#include "ops/engram/engram.h"
 #include "ops/linear/linear.h"
+#include "tensor/dtype.h"
+#include "tensor/tensor.h"
 
 namespace tessera::deepseek_v41 {
 
+// What a matrix is used for: decides how the release stores it, and whether its input is quantised
+// as its format asks.
+enum class MatrixUse {
+  dense,          // router, compressor, tower, heads: bf16, input as it is
+  projection,     // attention, shared experts, Engram: FP8, input by format
+  output_groups,  // wo_a: stored like a projection, input as it is
+  expert,         // routed experts: MXFP4, input by format
+  draft_expert,   // those of the draft stages: the same, but other variants leave them alone
+};
+
 class TensorBinder {
  public:
-  TensorBinder(const io::Checkpoint& checkpoint, int64_t fp8_block)
-      : checkpoint_(checkpoint), fp8_block_(fp8_block) {}
+  virtual ~TensorBinder() = default;
 
-  // The tensor's bytes; nullptr (and a finding) if it is missing or differs.
-  const std::byte* raw(const std::string& name, DType dtype, const Shape& shape);
-
-  // NAME.weight bf16 [outputs, inputs], with NAME.bias bf16 where asked for.
-  Linear dense(const std::string& name, int64_t outputs, int64_t inputs, bool has_bias = false);
-  // NAME.weight E4M3 + NAME.scale E8M0 per tile.
-  Linear fp8(const std::string& name, int64_t outputs, int64_t inputs, InputRule input);
-  // NAME.weight I8 with two E2M1 codes per byte + NAME.scale E8M0 per 32 inputs.
-  Linear fp4(const std::string& name, int64_t outputs, int64_t inputs, InputRule input);
-
-  // Throws when there was a finding, or a tensor of the checkpoint that nobody asked for.
-  void finish() const;
-
- private:
-  void finding(std::string text);
-
-  const io::Checkpoint& checkpoint_;
-  int64_t fp8_block_;
-  std::unordered_set<std::string> bound_;
-  std::vector<std::string> findings_;
+  // The bytes of one tensor, of any alignment; nullptr where there are none (a missing tensor, a
+  // catalogue).
+  virtual const std::byte* raw(const std::string& name, DType dtype, const Shape& shape) = 0;
+  // NAME.weight with whatever belongs to its format.
+  virtual Linear matrix(const std::string& name, int64_t outputs, int64_t inputs,
+                        MatrixUse use) = 0;
+  // NAME.weight [rows, width] with whatever belongs to its format.
+  virtual EngramTable engram_table(const std::string& name, int64_t rows, int64_t width) = 0;
 };
 
 }  // namespace tessera::deepseek_v41

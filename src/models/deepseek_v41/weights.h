@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "io/safetensors.h"
 #include "models/deepseek_v41/config.h"
+#include "models/deepseek_v41/tensor_binder.h"
+#include "ops/engram/engram.h"
 #include "ops/linear/linear.h"
 #include "ops/moe/moe.h"
 
@@ -46,7 +47,7 @@ struct MixWeights {
 };
 
 struct MoeWeights {
-  Linear gate;                         // bf16 [experts, hidden]
+  Linear gate;                         // [experts, hidden]
   const std::byte* bias = nullptr;     // f32 [experts]
   const std::byte* bias_vl = nullptr;  // the same for image rows
   std::vector<ExpertWeights> experts;
@@ -54,8 +55,7 @@ struct MoeWeights {
 };
 
 struct EngramWeights {
-  const std::byte* codes = nullptr;     // E4M3 [rows, head_dim]
-  const std::byte* scales = nullptr;    // E8M0 [rows, head_dim / 32]
+  EngramTable table;                    // [rows, head_dim]
   Linear wkv;                           // [(copies + 1) * hidden, columns * head_dim]
   const std::byte* q_weight = nullptr;  // bf16 [copies, hidden]
   const std::byte* k_weight = nullptr;
@@ -99,16 +99,14 @@ struct DsparkWeights {
 
 struct Weights {
   const std::byte* embed = nullptr;  // bf16 [vocab, hidden]
-  Linear head;                       // bf16 [vocab, hidden]
+  Linear head;                       // [vocab, hidden]
   const std::byte* norm = nullptr;   // bf16 [hidden]
   std::vector<LayerWeights> layers;
   VisionWeights vision;
   DsparkWeights dspark;
 };
 
-// Binds every tensor that `config` calls for. A missing, mis-shaped or mis-typed tensor and one
-// that no rule knows end in one Error{bad_file} that lists all of them. The checkpoint outlives the
-// weights.
-Weights bind_weights(const io::Checkpoint& checkpoint, const Config& config);
+// Asks `binder` for every tensor that `config` calls for, in the order of the forward pass.
+Weights bind_weights(TensorBinder& binder, const Config& config);
 
 }  // namespace tessera::deepseek_v41

@@ -202,21 +202,29 @@ void engram_rows(const EngramAddressing& addressing, const int32_t* history,
   }
 }
 
-void engram_lookup(ExecContext& ctx, const std::byte* codes, const std::byte* scales, int64_t width,
-                   const int64_t* ids, int64_t rows, int64_t columns, bf16* y) {
-  const int64_t groups = width / 32;
-  ctx.threads.parallel_for(rows, [&](int64_t row, int) {
-    for (int64_t column = 0; column < columns; ++column) {
-      const int64_t id = ids[row * columns + column];
-      bf16* out = y + (row * columns + column) * width;
-      for (int64_t g = 0; g < groups; ++g) {
-        const float scale = e8m0_to_float(std::to_integer<uint8_t>(scales[id * groups + g]));
-        for (int64_t i = g * 32; i < (g + 1) * 32; ++i) {
-          out[i] = to_bf16(e4m3_to_float(std::to_integer<uint8_t>(codes[id * width + i])) * scale);
-        }
-      }
+void engram_row(const EngramTable& table, int64_t id, bf16* out) noexcept {
+  const std::byte* codes = table.codes + id * table.code_row_bytes();
+  if (table.format == EngramTable::Format::bf16) {
+    std::memcpy(out, codes, static_cast<size_t>(table.code_row_bytes()));
+    return;
+  }
+  const std::byte* scales = table.scales + id * table.scale_row_bytes();
+  for (int64_t i = 0; i < table.width; ++i) {
+    const float scale = e8m0_to_float(std::to_integer<uint8_t>(scales[i / 32]));
+    if (table.format == EngramTable::Format::e4m3) {
+      out[i] = to_bf16(e4m3_to_float(std::to_integer<uint8_t>(codes[i])) * scale);
+      continue;
     }
-  });
+    const uint8_t both = std::to_integer<uint8_t>(codes[i / 2]);
+    const uint8_t code = static_cast<uint8_t>((i & 1) != 0 ? both >> 4 : both & 0xf);
+    out[i] = to_bf16(code == 8 ? 0.0f : e2m1_to_float(code) * scale);
+  }
+}
+
+void engram_lookup(ExecContext& ctx, const EngramTable& table, const int64_t* ids, int64_t rows,
+                   int64_t columns, bf16* y) {
+  ctx.threads.parallel_for(rows * columns,
+                           [&](int64_t i, int) { engram_row(table, ids[i], y + i * table.width); });
 }
 
 void engram_gate(ExecContext& ctx, const EngramGateArgs& a) {

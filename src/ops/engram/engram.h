@@ -41,10 +41,28 @@ std::vector<int64_t> engram_multipliers(int64_t layer_id, int64_t count, int64_t
 // ...; a position before the sequence start counts like a dead one. ids [columns()].
 void engram_rows(const EngramAddressing& addressing, const int32_t* history, int64_t* ids) noexcept;
 
-// y [rows, columns * width] bf16: table rows, E4M3 codes [table_rows, width] times one E8M0 scale
-// per 32 columns [table_rows, width/32]. ids [rows, columns].
-void engram_lookup(ExecContext& ctx, const std::byte* codes, const std::byte* scales, int64_t width,
-                   const int64_t* ids, int64_t rows, int64_t columns, bf16* y);
+// The table of a memory as checkpoints store it, any alignment. Values as in ops/linear: code times
+// 2^(scale-127), one scale per row and 32 columns.
+struct EngramTable {
+  enum class Format { e4m3, e2m1, bf16 };
+  Format format = Format::e4m3;
+  const std::byte* codes = nullptr;   // [rows, code_row_bytes()]
+  const std::byte* scales = nullptr;  // E8M0 [rows, scale_row_bytes()]; nullptr for bf16
+  int64_t rows = 0;
+  int64_t width = 0;  // a multiple of 32
+
+  int64_t code_row_bytes() const {
+    return format == Format::e4m3 ? width : format == Format::e2m1 ? width / 2 : width * 2;
+  }
+  int64_t scale_row_bytes() const { return format == Format::bf16 ? 0 : width / 32; }
+};
+
+// Row `id` of a table to bf16 [table.width].
+void engram_row(const EngramTable& table, int64_t id, bf16* out) noexcept;
+
+// y [rows, columns * table.width] bf16: the table's rows `ids` [rows, columns].
+void engram_lookup(ExecContext& ctx, const EngramTable& table, const int64_t* ids, int64_t rows,
+                   int64_t columns, bf16* y);
 
 struct EngramGateArgs {
   bf16* stream = nullptr;    // [rows, copies, width], in place

@@ -76,9 +76,19 @@ TEST(Engram, WorkedHashes) {
   }
 }
 
+std::vector<float> looked_up(const EngramTable& table, int64_t id) {
+  test::OpContext op;
+  std::vector<bf16> y(static_cast<size_t>(table.width));
+  engram_lookup(op.ctx, table, &id, 1, 1, y.data());
+  std::vector<float> values;
+  for (const bf16 value : y) {
+    values.push_back(to_float(value));
+  }
+  return values;
+}
+
 // checkpoint specification 11: an Engram row.
 TEST(Engram, LookupScalesEvery32Columns) {
-  test::OpContext op;
   std::vector<std::byte> codes(2 * 64, std::byte{0}), scales(2 * 2, std::byte{0x7f});
   const uint8_t payload[4] = {0x38, 0x40, 0xb8, 0x7e};
   for (size_t i = 0; i < 4; ++i) {
@@ -87,14 +97,48 @@ TEST(Engram, LookupScalesEvery32Columns) {
   }
   scales[2] = std::byte{0x7a};
   scales[3] = std::byte{0x7d};
-  const int64_t id = 1;
-  std::vector<bf16> y(64);
-  engram_lookup(op.ctx, codes.data(), scales.data(), 64, &id, 1, 1, y.data());
+  const std::vector<float> y =
+      looked_up({.codes = codes.data(), .scales = scales.data(), .rows = 2, .width = 64}, 1);
   const float first[4] = {0.03125f, 0.0625f, -0.03125f, 14}, second[4] = {0.25f, 0.5f, -0.25f, 112};
   for (size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(to_float(y[i]), first[i]);
-    EXPECT_EQ(to_float(y[32 + i]), second[i]);
+    EXPECT_EQ(y[i], first[i]);
+    EXPECT_EQ(y[32 + i], second[i]);
   }
+}
+
+// The same rows as MXFP4, section 11's codes, and as bf16.
+TEST(Engram, LookupOfPackedAndPlainTables) {
+  const uint8_t payload[8] = {0x21, 0x43, 0x65, 0x87, 0xa9, 0xcb, 0xed, 0x0f};
+  std::vector<std::byte> codes(3 * 32, std::byte{0x22}), scales(3 * 2, std::byte{0x7f});
+  for (size_t i = 0; i < 8; ++i) {
+    codes[32 + i] = static_cast<std::byte>(payload[i]);
+    codes[32 + 16 + i] = static_cast<std::byte>(payload[i]);
+  }
+  scales[2] = std::byte{0x7a};
+  const std::vector<float> y = looked_up({.format = EngramTable::Format::e2m1,
+                                          .codes = codes.data(),
+                                          .scales = scales.data(),
+                                          .rows = 3,
+                                          .width = 64},
+                                         1);
+  const std::vector<float> values = {0.5f,  1,  1.5f,  2,  3,  4,  6,  0,
+                                     -0.5f, -1, -1.5f, -2, -3, -4, -6, 0};
+  for (size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(y[i], values[i] * 0x1p-5f) << i;
+    EXPECT_EQ(y[32 + i], values[i]) << i;
+  }
+  EXPECT_FALSE(std::signbit(y[7]));
+  const std::vector<bf16> plain = {to_bf16(1), to_bf16(-3.25f)};
+  std::vector<bf16> rows(2 * 32);
+  rows[32] = plain[0];
+  rows[63] = plain[1];
+  const std::vector<float> second = looked_up({.format = EngramTable::Format::bf16,
+                                               .codes = reinterpret_cast<std::byte*>(rows.data()),
+                                               .rows = 2,
+                                               .width = 32},
+                                              1);
+  EXPECT_EQ(second.front(), 1.0f);
+  EXPECT_EQ(second.back(), -3.25f);
 }
 
 // Gate samples of specification 6.5: width 1 makes d = sign, so use rows whose product gives the

@@ -185,8 +185,40 @@ bool multiply_fused(const Plan& plan, const Item& item, int64_t p, int64_t count
   return plan.fused(args);
 }
 
+// The sums of an item. Formats that multiply the sums over a block of inputs by its scale
+// (plan.fold) make them in `part`, one chunk of K at a time.
+struct Sums {
+  float* acc;   // [rows, acc_stride]
+  float* part;  // the same; acc itself without plan.fold
+
+  Sums from_panel(int64_t panel) const {
+    return {acc + panel * kPanelRows, part + panel * kPanelRows};
+  }
+};
+
+// Adds the block of inputs at k of `count` panels from item panel p on; `sums` begins there.
+void fold_block(const Plan& plan, const Item& item, int64_t p, int64_t count, int64_t k,
+                const Sums& sums) {
+  if (plan.fold == nullptr) {
+    return;
+  }
+  const Weight& weight = plan.call->layer->weight;
+  float scales[kLargestGroup];
+  for (int64_t t = 0; t < count; ++t) {
+    const int64_t row = (item.first_panel + p + t) * kPanelRows;
+    scales[t] = format_of(weight).block_scale(weight, row, k / plan.chunk);
+  }
+  plan.fold({.part = sums.part,
+             .acc = sums.acc,
+             .acc_stride = plan.acc_stride(),
+             .rows = item.rows,
+             .panels = count,
+             .scales = scales,
+             .is_first = k == 0});
+}
+
 void accumulate_streaming(const Plan& plan, const Item& item, std::byte* x_panels,
-                          std::byte* w_panels, float* acc) {
+                          std::byte* w_panels, const Sums& all) {
   const Weight& weight = plan.call->layer->weight;
   MultiplyArgs args = multiply_args(plan, w_panels);
   GroupPrefetch none;
@@ -195,7 +227,8 @@ void accumulate_streaming(const Plan& plan, const Item& item, std::byte* x_panel
   }
   for (int64_t p = 0; p < item.panels; p += plan.group) {
     args.panels = std::min(plan.group, item.panels - p);
-    if (multiply_fused(plan, item, p, args.panels, acc + p * kPanelRows)) {
+    const Sums sums = all.from_panel(p);
+    if (multiply_fused(plan, item, p, args.panels, sums.acc)) {
       continue;
     }
     const int64_t next = item.first_panel + p + args.panels;
@@ -206,18 +239,18 @@ void accumulate_streaming(const Plan& plan, const Item& item, std::byte* x_panel
     }
     for (int64_t k = 0; k < plan.inputs; k += plan.chunk) {
       args.inputs = std::min(plan.chunk, plan.inputs - k);
-      args.is_first = k == 0;
+      args.is_first = k == 0 || plan.fold != nullptr;
       unpack_weights(plan, item.first_panel + p, args.panels, k, args.inputs, w_panels, prefetch);
       if (plan.is_direct) {
         args.x_stride = plan.x_row_bytes / 4;
         args.rows = item.rows;
         args.x = plan.x + k * 4;
-        args.acc = acc + p * kPanelRows;
+        args.acc = sums.part;
         plan.multiply(args);
       } else {
-        multiply_packed(plan, item, x_panels + k * plan.bytes_per_input, acc + p * kPanelRows, args,
-                        none);
+        multiply_packed(plan, item, x_panels + k * plan.bytes_per_input, sums.part, args, none);
       }
+      fold_block(plan, item, p, args.panels, k, sums);
       if (has_next) {
         prefetch += args.panels * kPanelRows * plan.chunk * plan.w_row_bytes / weight.inputs;
       }
@@ -226,17 +259,19 @@ void accumulate_streaming(const Plan& plan, const Item& item, std::byte* x_panel
 }
 
 void accumulate_blocked(const Plan& plan, const Item& item, std::byte* x_panels,
-                        std::byte* w_panels, float* acc) {
+                        std::byte* w_panels, const Sums& all) {
   MultiplyArgs args = multiply_args(plan, w_panels);
   for (int64_t k = 0; k < plan.inputs; k += plan.chunk) {
     args.inputs = std::min(plan.chunk, plan.inputs - k);
-    args.is_first = k == 0;
+    args.is_first = k == 0 || plan.fold != nullptr;
     pack_rows(plan, item, k, args.inputs, x_panels);
     for (int64_t p = 0; p < item.panels; p += plan.group) {
       args.panels = std::min(plan.group, item.panels - p);
       unpack_weights(plan, item.first_panel + p, args.panels, k, args.inputs, w_panels, nullptr);
       GroupPrefetch next = next_group(plan, item, p, k);
-      multiply_packed(plan, item, x_panels, acc + p * kPanelRows, args, next);
+      const Sums sums = all.from_panel(p);
+      multiply_packed(plan, item, x_panels, sums.part, args, next);
+      fold_block(plan, item, p, args.panels, k, sums);
     }
   }
 }
@@ -251,6 +286,7 @@ void store_item(const Plan& plan, const Item& item, const float* acc) {
   store.acc_stride = plan.acc_stride();
   store.rows = item.rows;
   store.outputs = std::min(item.panels * kPanelRows, weight.outputs - first_output);
+  store.factor = plan.factor;
   store.bias = bias == nullptr ? nullptr : bias + first_output * 2;
   store.y = static_cast<std::byte*>(plan.call->y) +
             (item.first_row * weight.outputs + first_output) * y_bytes;
@@ -264,11 +300,13 @@ void run_item(const Plan& plan, int64_t index, std::byte* scratch) noexcept {
   const Item item = item_at(plan, index);
   std::byte* x_panels = scratch;
   std::byte* w_panels = x_panels + plan.x_scratch_bytes();
-  float* acc = reinterpret_cast<float*>(w_panels + plan.w_scratch_bytes());
+  std::byte* sums = w_panels + plan.w_scratch_bytes();
+  float* acc = reinterpret_cast<float*>(sums);
+  float* part = plan.fold == nullptr ? acc : reinterpret_cast<float*>(sums + plan.acc_bytes());
   if (plan.is_streaming) {
-    accumulate_streaming(plan, item, x_panels, w_panels, acc);
+    accumulate_streaming(plan, item, x_panels, w_panels, {acc, part});
   } else {
-    accumulate_blocked(plan, item, x_panels, w_panels, acc);
+    accumulate_blocked(plan, item, x_panels, w_panels, {acc, part});
   }
   store_item(plan, item, acc);
 }

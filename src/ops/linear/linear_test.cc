@@ -45,34 +45,76 @@ std::string name(const Way& way) {
   return str_cat(isa_name(way.isa), way.may_use_dot ? " dot" : "");
 }
 
-// The contract of linear.h in plain words, on its own.
+// W without what multiplies sums: NVFP4's global scale, the scales of fp8_scaled.
+std::vector<float> panel_values(Weight weight) {
+  std::vector<float> ones;
+  if (WeightNvfp4* nvfp4 = std::get_if<WeightNvfp4>(&weight.format)) {
+    nvfp4->global = 1;
+  } else if (WeightFp8Scaled* scaled = std::get_if<WeightFp8Scaled>(&weight.format)) {
+    ones.assign(static_cast<size_t>(weight.outputs * weight.inputs), 1.0f);
+    scaled->scales = reinterpret_cast<const std::byte*>(ones.data());
+    scaled->scale_type = DType::f32;
+  }
+  std::vector<float> w(static_cast<size_t>(weight.outputs * weight.inputs));
+  dequantize_rows(weight, 0, weight.outputs, w.data());
+  return w;
+}
+
+// The contract of linear.h in plain words, on its own. x is as the input rule leaves it.
 std::vector<float> defined_product(const std::vector<float>& x, int64_t rows, const Linear& layer) {
   const ScopedFlushSubnormals flush;
   const int64_t inputs = layer.weight.inputs;
   const int64_t outputs = layer.weight.outputs;
-  std::vector<float> w(static_cast<size_t>(outputs * inputs));
-  dequantize_rows(layer.weight, 0, outputs, w.data());
+  const std::vector<float> w = panel_values(layer.weight);
+  const WeightFp8Scaled* scaled = std::get_if<WeightFp8Scaled>(&layer.weight.format);
+  const WeightNvfp4* nvfp4 = std::get_if<WeightNvfp4>(&layer.weight.format);
+  const int64_t block = scaled != nullptr ? scaled->block : inputs;
   std::vector<float> y(static_cast<size_t>(rows * outputs));
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t o = 0; o < outputs; ++o) {
       const float* xr = x.data() + r * inputs;
       const float* wo = w.data() + o * inputs;
-      float a = 0;
-      for (int64_t k = 0; k < inputs; k += 2) {
-        if (k + 1 < inputs) {
-          a = std::fma(xr[k + 1], wo[k + 1], a);
+      float all = 0;
+      for (int64_t first = 0; first < inputs; first += block) {
+        const int64_t last = std::min(first + block, inputs);
+        float a = 0;
+        for (int64_t k = first; k < last; k += 2) {
+          if (k + 1 < last) {
+            a = std::fma(xr[k + 1], wo[k + 1], a);
+          }
+          a = std::fma(xr[k], wo[k], a);
         }
-        a = std::fma(xr[k], wo[k], a);
+        const int64_t tile =
+            scaled == nullptr ? 0 : o / block * ((inputs + block - 1) / block) + first / block;
+        if (scaled == nullptr) {
+          all = a;
+        } else if (scaled->scale_type == DType::f32) {
+          float scale;
+          std::memcpy(&scale, scaled->scales + tile * 4, 4);
+          all = std::fma(a, scale, all);
+        } else {
+          bf16 scale;
+          std::memcpy(&scale, scaled->scales + tile * 2, 2);
+          all = std::fma(a, to_float(scale), all);
+        }
+      }
+      if (nvfp4 != nullptr) {
+        all = all * (nvfp4->global * layer.input_scale);
       }
       if (layer.bias != nullptr) {
         bf16 bias;
         std::memcpy(&bias, layer.bias + o * 2, 2);
-        a = a + to_float(bias);
+        all = all + to_float(bias);
       }
-      y[static_cast<size_t>(r * outputs + o)] = a;
+      y[static_cast<size_t>(r * outputs + o)] = all;
     }
   }
   return y;
+}
+
+// The number of inputs is a multiple of it.
+int64_t input_unit(Format format) {
+  return format == Format::mxfp4 ? 32 : format == Format::nvfp4 ? 16 : 1;
 }
 
 std::vector<float> widened(const std::vector<bf16>& x) {
@@ -133,11 +175,10 @@ void expect_defined(Format format, int64_t rows, int64_t outputs, int64_t inputs
 TEST(linear, every_level_follows_the_summation_order) {
   uint32_t seed = 1;
   for (const Format format : test::kFormats) {
-    const bool has_groups = format == Format::mxfp4;
     for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 31}) {
       for (const int64_t outputs : {1, 15, 16, 17, 33, 80}) {
-        for (const int64_t inputs : {1, 2, 3, 7, 8, 31, 32, 33, 62, 96, 130}) {
-          if (!has_groups || inputs % 32 == 0) {
+        for (const int64_t inputs : {1, 2, 3, 7, 8, 16, 31, 32, 33, 62, 96, 130, 144}) {
+          if (inputs % input_unit(format) == 0) {
             expect_defined(format, rows, outputs, inputs, ++seed);
           }
         }
@@ -166,16 +207,34 @@ TEST(linear, sizes_across_tile_borders) {
   expect_defined(Format::f32, 20, 24, 1001, ++seed);
 }
 
+// Of both FP8 formats, with every kind of plan: one row, some, many.
 TEST(linear, fp8_blocks_of_128_and_ragged_blocks) {
-  for (const int64_t inputs : {32, 100, 128, 300}) {
-    OwnedLayer owned(Format::fp8_block, 150, inputs, 7, 128);
-    const std::vector<bf16> x = test::random_inputs(9 * inputs, 8);
-    const std::vector<float> expected = defined_product(widened(x), 9, owned.layer());
-    for (const Way& way : ways()) {
-      expect_same_bits(run_f32(way, x.data(), 9, owned.layer()), expected, name(way));
-      expect_same_bits(run_f32(way, x.data(), 1, owned.layer()),
-                       {expected.begin(), expected.begin() + 150}, name(way));
+  for (const Format format : {Format::fp8_block, Format::fp8_scaled}) {
+    for (const int64_t inputs : {32, 100, 128, 300, 1111}) {
+      OwnedLayer owned(format, 150, inputs, 7, 128);
+      const std::vector<bf16> x = test::random_inputs(40 * inputs, 8);
+      const std::vector<float> expected = defined_product(widened(x), 40, owned.layer());
+      for (const Way& way : ways()) {
+        for (const int64_t rows : {1, 9, 30, 40}) {
+          expect_same_bits(run_f32(way, x.data(), rows, owned.layer()),
+                           {expected.begin(), expected.begin() + rows * 150},
+                           str_cat(name(way), " rows ", rows, " inputs ", inputs));
+        }
+      }
     }
+  }
+}
+
+TEST(linear, fp8_scales_may_be_bf16) {
+  OwnedLayer owned(Format::fp8_scaled, 100, 200, 9, 64);
+  const std::vector<bf16> scales = test::random_inputs(2 * 4, 10);
+  std::get<WeightFp8Scaled>(owned.layer().weight.format).scales =
+      reinterpret_cast<const std::byte*>(scales.data());
+  std::get<WeightFp8Scaled>(owned.layer().weight.format).scale_type = DType::bf16;
+  const std::vector<bf16> x = test::random_inputs(3 * 200, 11);
+  const std::vector<float> expected = defined_product(widened(x), 3, owned.layer());
+  for (const Way& way : ways()) {
+    expect_same_bits(run_f32(way, x.data(), 3, owned.layer()), expected, name(way));
   }
 }
 
@@ -315,6 +374,62 @@ TEST(linear, input_rule_quantises_the_row_first) {
   }
 }
 
+// W4A4: x in E2M1 by the calibrated scale, both global scales on the sums, the bias behind them.
+TEST(linear, calibrated_input_rule) {
+  for (const int64_t rows : {1, 6, 40}) {
+    constexpr int64_t kInputs = 176;
+    OwnedLayer owned(Format::nvfp4, 50, kInputs, 33);
+    owned.add_bias();
+    owned.layer().input = InputRule::e2m1_16;
+    owned.layer().input_scale = 0x1.9p-9f;
+    const std::vector<bf16> x = test::random_inputs(rows * kInputs, 34);
+    Machine m;
+    std::vector<bf16> quantised(x.size());
+    quantize_e2m1_calibrated(m.ctx, x.data(), rows, kInputs, 0x1.9p-9f, quantised.data());
+    const std::vector<float> expected = defined_product(widened(quantised), rows, owned.layer());
+    for (const Way& way : ways()) {
+      expect_same_bits(run_f32(way, x.data(), rows, owned.layer()), expected, name(way));
+      ASSERT_EQ(run_bf16(way, x.data(), rows, owned.layer()), rounded(expected)) << name(way);
+    }
+  }
+}
+
+// Two layers of one x with input scales of their own: each has its own quantised x.
+TEST(linear, calibrated_layers_of_one_x) {
+  constexpr int64_t kInputs = 64, kRows = 3;
+  OwnedLayer first(Format::nvfp4, 20, kInputs, 35), second(Format::nvfp4, 20, kInputs, 36);
+  const std::vector<bf16> x = test::random_inputs(kRows * kInputs, 37);
+  float scale = 0x1p-8f;
+  for (OwnedLayer* owned : {&first, &second}) {
+    owned->layer().input = InputRule::e2m1_16;
+    owned->layer().input_scale = scale;
+    scale *= 3;
+  }
+  Machine m;
+  std::vector<float> both[2] = {std::vector<float>(20 * kRows), std::vector<float>(20 * kRows)};
+  const LinearCall calls[2] = {{x.data(), kRows, &first.layer(), both[0].data(), DType::f32},
+                               {x.data(), kRows, &second.layer(), both[1].data(), DType::f32}};
+  linear_many(m.ctx, calls);
+  const Way way{active_isa(), true};
+  expect_same_bits(both[0], run_f32(way, x.data(), kRows, first.layer()), "first");
+  expect_same_bits(both[1], run_f32(way, x.data(), kRows, second.layer()), "second");
+}
+
+TEST(linear, rows_of_a_weight) {
+  for (const Format format : test::kFormats) {
+    OwnedLayer owned(format, 96, 64, 38);
+    const Weight part = rows_of(owned.layer().weight, 32, 40);
+    EXPECT_EQ(part.outputs, 40);
+    std::vector<float> whole(96 * 64), rows(40 * 64);
+    dequantize_rows(owned.layer().weight, 0, 96, whole.data());
+    dequantize_rows(part, 0, 40, rows.data());
+    EXPECT_TRUE(std::equal(rows.begin(), rows.end(), whole.begin() + 32 * 64)) << format_name(part);
+    const auto [codes, scales] = weight_bytes(owned.layer().weight);
+    EXPECT_EQ(codes.data(), owned.codes());
+    EXPECT_TRUE(scales.empty() || scales.data() == owned.scales());
+  }
+}
+
 TEST(linear, a_row_does_not_depend_on_its_neighbours_or_the_thread_count) {
   for (const Format format : test::kFormats) {
     constexpr int64_t kRows = 261, kInputs = 320, kOutputs = 100;
@@ -348,7 +463,7 @@ TEST(linear, many_equals_one_by_one) {
   many_f32.reserve(20);
   int64_t row = 0;
   for (uint32_t i = 0; i < 16; ++i) {
-    const Format format = test::kFormats[i % 4];
+    const Format format = test::kFormats[i % std::size(test::kFormats)];
     layers.push_back(std::make_unique<OwnedLayer>(format, 10 + 13 * i, kInputs, 60 + i));
     layers.back()->layer().input = i % 3 == 0 ? InputRule::none : InputRule::e4m3_32;
     const int64_t rows = i == 7 ? 0 : 1 + i % 6;

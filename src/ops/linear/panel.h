@@ -39,12 +39,29 @@ void multiply_ascending_f32_avx512(const MultiplyArgs& args) noexcept;
 void multiply_pairs_reference(const MultiplyArgs& args) noexcept;
 void multiply_pairs_avx512(const MultiplyArgs& args) noexcept;
 
-// y[r, o] = round(acc[r, o] + bias[o])
+// acc[r, o] = fma(part[r, o], scale[o / 16], is_first ? +0 : acc[r, o]): the sums over one block of
+// inputs join the sums of all.
+struct FoldArgs {
+  const float* part;   // [rows, acc_stride], 64-byte aligned like acc
+  float* acc;          // [rows, acc_stride]
+  int64_t acc_stride;  // a multiple of 16
+  int64_t rows;
+  int64_t panels;
+  const float* scales;  // [panels]
+  bool is_first;
+};
+using FoldFn = void (*)(const FoldArgs&) noexcept;
+
+void fold_reference(const FoldArgs& args) noexcept;
+void fold_avx2(const FoldArgs& args) noexcept;
+
+// y[r, o] = round(acc[r, o] * factor + bias[o]), the product rounded too
 struct StoreArgs {
   const float* acc;  // [rows, acc_stride]
   int64_t acc_stride;
   int64_t rows;
   int64_t outputs;
+  float factor;
   const std::byte* bias;  // bf16 of any alignment, or nullptr
   void* y;                // [rows, y_stride], bf16 or float
   int64_t y_stride;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/linear/formats/unpack.h"
 #include "ops/linear/panel.h"
 
 namespace tessera::kernels {
@@ -149,16 +150,29 @@ void multiply_ascending_f32_avx2(const MultiplyArgs& args) noexcept {
   multiply_rows<Walk::ascending>(args);
 }
 
+void fold_avx2(const FoldArgs& args) noexcept {
+  for (int64_t r = 0; r < args.rows; ++r) {
+    const float* part = args.part + r * args.acc_stride;
+    float* acc = args.acc + r * args.acc_stride;
+    for (int64_t o = 0; o < args.panels * kPanelRows; o += 8) {
+      const __m256 before = args.is_first ? _mm256_setzero_ps() : _mm256_load_ps(acc + o);
+      const __m256 scale = _mm256_set1_ps(args.scales[o / kPanelRows]);
+      _mm256_store_ps(acc + o, _mm256_fmadd_ps(_mm256_load_ps(part + o), scale, before));
+    }
+  }
+}
+
 void store_bf16_avx2(const StoreArgs& args) noexcept {
   const __m256i low_bit = _mm256_set1_epi32(1);
   const __m256i half = _mm256_set1_epi32(0x7fff);
   const __m256i quiet = _mm256_set1_epi32(0x40);
+  const __m256 factor = _mm256_set1_ps(args.factor);
   const int64_t whole = args.outputs - args.outputs % kLanes;
   for (int64_t r = 0; r < args.rows; ++r) {
     const float* acc = args.acc + r * args.acc_stride;
     uint16_t* y = static_cast<uint16_t*>(args.y) + r * args.y_stride;
     for (int64_t o = 0; o < whole; o += kLanes) {
-      __m256 a = _mm256_load_ps(acc + o);
+      __m256 a = _mm256_mul_ps(_mm256_load_ps(acc + o), factor);
       if (args.bias != nullptr) {
         const __m128i bias = _mm_loadu_si128(reinterpret_cast<const __m128i*>(args.bias + o * 2));
         a = _mm256_add_ps(a,

@@ -225,6 +225,7 @@ void store_bf16_avx512(const StoreArgs& args) noexcept {
   const __m512i low_bit = _mm512_set1_epi32(1);
   const __m512i half = _mm512_set1_epi32(0x7fff);
   const __m512i quiet = _mm512_set1_epi32(0x40);
+  const __m512 factor = _mm512_set1_ps(args.factor);
   for (int64_t r = 0; r < args.rows; ++r) {
     const float* acc = args.acc + r * args.acc_stride;
     uint16_t* y = static_cast<uint16_t*>(args.y) + r * args.y_stride;
@@ -232,7 +233,7 @@ void store_bf16_avx512(const StoreArgs& args) noexcept {
       const int64_t left = args.outputs - o;
       const __mmask16 lanes = left >= kLanes ? static_cast<__mmask16>(0xffff)
                                              : static_cast<__mmask16>((1U << left) - 1U);
-      __m512 a = _mm512_load_ps(acc + o);
+      __m512 a = _mm512_mul_ps(_mm512_load_ps(acc + o), factor);
       if (args.bias != nullptr) {
         const __m256i bias = _mm256_maskz_loadu_epi16(lanes, args.bias + o * 2);
         a = _mm512_add_ps(a,

@@ -35,8 +35,8 @@ float from_pair_panel(const void* panel, int64_t input, int64_t lane) {
       static_cast<const bf16*>(panel)[(input / 2 * kPanelRows + lane) * 2 + (input & 1)]);
 }
 
-float with_bias(const StoreArgs& args, int64_t row, int64_t output) {
-  const float a = args.acc[row * args.acc_stride + output];
+float finished(const StoreArgs& args, int64_t row, int64_t output) {
+  const float a = args.acc[row * args.acc_stride + output] * args.factor;
   if (args.bias == nullptr) {
     return a;
   }
@@ -71,11 +71,21 @@ void multiply_pairs_reference(const MultiplyArgs& args) noexcept {
       from_pair_panel);
 }
 
+void fold_reference(const FoldArgs& args) noexcept {
+  for (int64_t r = 0; r < args.rows; ++r) {
+    for (int64_t o = 0; o < args.panels * kPanelRows; ++o) {
+      const int64_t at = r * args.acc_stride + o;
+      const float before = args.is_first ? 0.0f : args.acc[at];
+      args.acc[at] = std::fma(args.part[at], args.scales[o / kPanelRows], before);
+    }
+  }
+}
+
 void store_bf16_reference(const StoreArgs& args) noexcept {
   for (int64_t r = 0; r < args.rows; ++r) {
     bf16* y = static_cast<bf16*>(args.y) + r * args.y_stride;
     for (int64_t o = 0; o < args.outputs; ++o) {
-      y[o] = to_bf16(with_bias(args, r, o));
+      y[o] = to_bf16(finished(args, r, o));
     }
   }
 }
@@ -84,7 +94,7 @@ void store_f32_reference(const StoreArgs& args) noexcept {
   for (int64_t r = 0; r < args.rows; ++r) {
     float* y = static_cast<float*>(args.y) + r * args.y_stride;
     for (int64_t o = 0; o < args.outputs; ++o) {
-      y[o] = with_bias(args, r, o);
+      y[o] = finished(args, r, o);
     }
   }
 }

@@ -17,7 +17,6 @@ constexpr int64_t kBlockedGroup = 2;
 // memory, the one in work and the one prefetched, must fit in L2, an unpacked chunk in L1.
 constexpr int64_t kStreamedRows = 32;
 constexpr int64_t kDirectRows = 8;  // accumulators of so many rows fit the registers
-constexpr int64_t kLargestStreamedGroup = 4;
 constexpr int64_t kStreamedGroupBytes = 512 << 10;
 constexpr int64_t kStreamedChunkBytes = 32 << 10;
 constexpr int64_t kLargestItem = 16;  // panels
@@ -28,21 +27,22 @@ constexpr int64_t kSmallestItemWork = 60000;
 void check_call(const LinearCall& call) {
   TESSERA_CHECK(call.layer != nullptr && call.rows >= 0);
   const Linear& layer = *call.layer;
-  const bool is_f32 = std::holds_alternative<WeightF32>(layer.weight.format);
-  const bool is_bf16 = std::holds_alternative<WeightBf16>(layer.weight.format);
   TESSERA_CHECK(layer.weight.inputs > 0 && layer.weight.outputs >= 0);
+  TESSERA_CHECK(layer.weight.inputs % format_of(layer.weight).layout(layer.weight).input_unit == 0);
+  TESSERA_CHECK(layer.input != InputRule::e2m1_16 || layer.weight.inputs % 16 == 0);
+  TESSERA_CHECK(layer.input == InputRule::e2m1_16 || layer.input_scale == 1.0f);
   TESSERA_CHECK(call.out == DType::bf16 || call.out == DType::f32);
   TESSERA_CHECK((call.x == nullptr) != (call.x32 == nullptr) || call.rows == 0);
   if (call.x32 != nullptr) {
     TESSERA_CHECK(call.out == DType::f32 && layer.input == InputRule::none);
-    TESSERA_CHECK(is_f32 || is_bf16);
+    TESSERA_CHECK(std::holds_alternative<WeightF32>(layer.weight.format) ||
+                  std::holds_alternative<WeightF16>(layer.weight.format) ||
+                  std::holds_alternative<WeightBf16>(layer.weight.format));
   }
-  if (const WeightFp8Block* w = std::get_if<WeightFp8Block>(&layer.weight.format)) {
-    TESSERA_CHECK(w->block >= 32 && w->block % 32 == 0);
-  }
-  if (std::holds_alternative<WeightMxfp4>(layer.weight.format)) {
-    TESSERA_CHECK(layer.weight.inputs % 32 == 0);
-  }
+}
+
+bool is_same_rule(const Linear& a, const Linear& b) {
+  return a.input == b.input && a.input_scale == b.input_scale;
 }
 
 // Calls [first, end) whose inputs lie one behind the other under the quantising rule: one loop
@@ -54,7 +54,7 @@ size_t end_of_run(std::span<const LinearCall> calls, size_t first) {
   size_t end = first + 1;
   for (; end < calls.size(); ++end) {
     const LinearCall& call = calls[end];
-    if (call.layer->input != InputRule::e4m3_32 || call.layer->weight.inputs != inputs) {
+    if (!is_same_rule(*call.layer, *calls[first].layer) || call.layer->weight.inputs != inputs) {
       break;
     }
     if (call.x == next) {
@@ -86,7 +86,11 @@ void apply_input_rules(ExecContext& ctx, std::span<const LinearCall> calls, Plan
       rows = std::max(rows, (calls[j].x - call.x) / std::max<int64_t>(inputs, 1) + calls[j].rows);
     }
     bf16* quantised = ctx.scratch.allocate<bf16>(rows * inputs);
-    quantize_dequantize_e4m3(ctx, call.x, rows, inputs, quantised);
+    if (call.layer->input == InputRule::e4m3_32) {
+      quantize_dequantize_e4m3(ctx, call.x, rows, inputs, quantised);
+    } else {
+      quantize_e2m1_calibrated(ctx, call.x, rows, inputs, call.layer->input_scale, quantised);
+    }
     for (size_t j = i; j < end; ++j) {
       plans[j].x = reinterpret_cast<const std::byte*>(quantised + (calls[j].x - call.x));
       plans[j].x_row_bytes = inputs * 2;
@@ -123,7 +127,7 @@ void make_direct(ExecContext& ctx, Plan& plan, const Plan* before) {
   const bool is_same_x = before != nullptr && before->call->x == call.x &&
                          before->call->x32 == call.x32 && before->call->rows == call.rows &&
                          before->call->layer->weight.inputs == inputs &&
-                         before->call->layer->input == call.layer->input;
+                         is_same_rule(*before->call->layer, *call.layer);
   if (is_same_x) {
     plan.x = before->x;
   } else if (!plan.x_is_f32 || plan.inputs != inputs) {
@@ -139,13 +143,17 @@ void choose_chunks(Plan& plan) {
   plan.group = kBlockedGroup;
   if (plan.is_streaming) {
     plan.group = std::clamp(kStreamedGroupBytes / (plan.w_row_bytes * kPanelRows), int64_t{1},
-                            kLargestStreamedGroup);
+                            kLargestGroup);
     chunk_bytes = kStreamedChunkBytes / plan.group;
   }
   // A chunk begins where a scale begins, and holds whole 64-byte blocks of every format.
   constexpr int64_t kUnit = 128;
   plan.chunk =
       std::min(round_up(plan.inputs, 32), chunk_bytes / plan.bytes_per_input / kUnit * kUnit);
+  if (plan.fold != nullptr) {
+    const Weight& weight = plan.call->layer->weight;
+    plan.chunk = std::min(round_up(plan.inputs, 32), format_of(weight).layout(weight).block);
+  }
 }
 
 void choose_tiles(const ExecContext& ctx, Plan& plan) {
@@ -168,21 +176,24 @@ void choose_tiles(const ExecContext& ctx, Plan& plan) {
 void make_plan(ExecContext& ctx, Plan& plan, const Plan* before, bool may_use_dot) {
   const LinearCall& call = *plan.call;
   const Weight& weight = call.layer->weight;
+  const Format& format = format_of(weight);
   plan.inputs = round_up(weight.inputs, 2);
   plan.is_direct = call.rows <= kDirectRows;
   plan.is_streaming = call.rows <= kStreamedRows;
   const bool is_pairs = may_use_dot && ctx.isa >= IsaLevel::avx512 && !plan.is_direct &&
-                        !plan.x_is_f32 && !std::holds_alternative<WeightF32>(weight.format);
+                        !plan.x_is_f32 && !format.pair_panels.empty();
   if (plan.is_direct || plan.inputs != weight.inputs) {
     // An odd number of inputs is rare enough to go through floats on every path.
     make_direct(ctx, plan, before);
   }
   const PanelKind kind = is_pairs && !plan.x_is_f32 ? PanelKind::pairs : PanelKind::f32;
   plan.bytes_per_input = kind == PanelKind::pairs ? kPairPanelBytes : kF32PanelBytes;
-  plan.unpack_x = pick(ctx, plan.x_is_f32 ? unpack_f32_variants() : unpack_bf16_variants(kind));
-  plan.unpack_w = pick(ctx, unpack_variants(weight, kind));
+  plan.unpack_x = pick(ctx, plan.x_is_f32 ? kF32Format.f32_panels : kBf16Format.panels(kind));
+  plan.unpack_w = pick(ctx, format.panels(kind));
   plan.multiply = pick(ctx, multiply_variants(kind));
   plan.fused = call.rows == 1 ? fused_kernel(weight, ctx.isa) : nullptr;
+  plan.fold = format.block_scale != nullptr ? pick(ctx, fold_variants()) : nullptr;
+  plan.factor = (format.factor != nullptr ? format.factor(weight) : 1.0f) * call.layer->input_scale;
   plan.threads = ctx.threads.threads();
   plan.store = pick(ctx, call.out == DType::bf16 ? store_bf16_variants() : store_f32_variants());
   choose_tiles(ctx, plan);

@@ -9,6 +9,8 @@
 
 namespace tessera::kernels {
 
+constexpr int64_t kLargestGroup = 4;  // panels unpacked at a time
+
 // One call: its inputs after the input rule, its kernels and its tiles.
 //
 // An item is a tile of rows times a range of panels. With few rows it streams: group by group of
@@ -28,6 +30,9 @@ struct Plan {
   MultiplyFn multiply = nullptr;
   FusedFn fused = nullptr;  // instead of unpack_w and multiply, for whole panels of one row
   StoreFn store = nullptr;
+  FoldFn fold =
+      nullptr;       // for formats that multiply sums by scales: a chunk is one block of inputs
+  float factor = 1;  // of the finished sums
   int64_t bytes_per_input = 0;  // of a panel
   int64_t inputs = 0;           // padded to even
   int64_t chunk = 0;            // inputs of weights unpacked at a time
@@ -50,11 +55,11 @@ struct Plan {
   }
   int64_t w_scratch_bytes() const { return group * w_panel_bytes(); }
   int64_t acc_stride() const { return panels_per_item * kPanelRows; }
-  int64_t acc_scratch_bytes() const {
+  int64_t acc_bytes() const {
     return row_tile * acc_stride() * static_cast<int64_t>(sizeof(float));
   }
   int64_t scratch_bytes() const {
-    return x_scratch_bytes() + w_scratch_bytes() + acc_scratch_bytes();
+    return x_scratch_bytes() + w_scratch_bytes() + (fold == nullptr ? 1 : 2) * acc_bytes();
   }
 };
 

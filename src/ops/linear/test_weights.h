@@ -9,8 +9,9 @@
 
 namespace tessera::test {
 
-enum class Format { bf16, f32, fp8_block, mxfp4 };
-constexpr Format kFormats[] = {Format::bf16, Format::f32, Format::fp8_block, Format::mxfp4};
+enum class Format { bf16, f16, f32, fp8_block, fp8_scaled, mxfp4, nvfp4 };
+constexpr Format kFormats[] = {Format::bf16,       Format::f16,   Format::f32,  Format::fp8_block,
+                               Format::fp8_scaled, Format::mxfp4, Format::nvfp4};
 
 // A layer whose bytes begin at an odd address: mapped files promise no alignment.
 class OwnedLayer {
@@ -25,23 +26,39 @@ class OwnedLayer {
         fill_bf16(codes_, elements);
         layer_.weight.format = WeightBf16{codes_.data() + 1};
         break;
+      case Format::f16:
+        fill_bytes(codes_, elements * 2, 0, 255);
+        for (size_t i = 2; i < codes_.size(); i += 2) {  // below 1, subnormal numbers too
+          codes_[i] &= std::byte{0xbb};
+        }
+        layer_.weight.format = WeightF16{codes_.data() + 1};
+        break;
       case Format::f32:
         fill_f32(elements);
         layer_.weight.format = WeightF32{codes_.data() + 1};
         break;
       case Format::fp8_block:
-        fill_bytes(codes_, elements, 0, 255);
-        for (std::byte& code : codes_) {  // no NaN
-          code = (code & std::byte{0x7f}) == std::byte{0x7f} ? std::byte{0x38} : code;
-        }
+        fill_e4m3(codes_, elements);
         fill_bytes(scales_, ((outputs + block - 1) / block) * ((inputs + block - 1) / block), 116,
                    124);
         layer_.weight.format = WeightFp8Block{codes_.data() + 1, scales_.data() + 1, block};
+        break;
+      case Format::fp8_scaled:
+        fill_e4m3(codes_, elements);
+        fill_values<float>(scales_,
+                           ((outputs + block - 1) / block) * ((inputs + block - 1) / block),
+                           [](float x) { return x; });
+        layer_.weight.format = WeightFp8Scaled{codes_.data() + 1, scales_.data() + 1, block};
         break;
       case Format::mxfp4:
         fill_bytes(codes_, elements / 2, 0, 255);
         fill_bytes(scales_, elements / 32, 116, 124);
         layer_.weight.format = WeightMxfp4{codes_.data() + 1, scales_.data() + 1};
+        break;
+      case Format::nvfp4:
+        fill_bytes(codes_, elements / 2, 0, 255);
+        fill_e4m3(scales_, elements / 16);
+        layer_.weight.format = WeightNvfp4{codes_.data() + 1, scales_.data() + 1, 0x1.3p-11f};
         break;
     }
   }
@@ -61,6 +78,12 @@ class OwnedLayer {
     to.resize(static_cast<size_t>(count) + 1);
     for (std::byte& b : to) {
       b = static_cast<std::byte>(pick_byte(random_));
+    }
+  }
+  void fill_e4m3(std::vector<std::byte>& to, int64_t count) {  // no NaN
+    fill_bytes(to, count, 0, 255);
+    for (std::byte& code : to) {
+      code = (code & std::byte{0x7f}) == std::byte{0x7f} ? std::byte{0x38} : code;
     }
   }
   template <typename T>

@@ -3,29 +3,18 @@
 
 #include <span>
 
-#include "ops/linear/formats/fused.h"
-#include "ops/linear/formats/unpack.h"
+#include "ops/linear/formats/format.h"
 #include "ops/linear/linear.h"
 #include "ops/linear/panel.h"
 #include "tensor/exec_context.h"
 
 namespace tessera::kernels {
 
-enum class PanelKind { f32, pairs };
-
 // Pair panels exist from avx512 on; the reference of that kind is for tests.
-std::span<const Variant<UnpackFn>> unpack_bf16_variants(PanelKind kind);
-std::span<const Variant<UnpackFn>> unpack_f32_variants();
-std::span<const Variant<UnpackFn>> unpack_fp8_block_variants(PanelKind kind);
-std::span<const Variant<UnpackFn>> unpack_mxfp4_variants(PanelKind kind);
 std::span<const Variant<MultiplyFn>> multiply_variants(PanelKind kind);
+std::span<const Variant<FoldFn>> fold_variants();
 std::span<const Variant<StoreFn>> store_bf16_variants();
 std::span<const Variant<StoreFn>> store_f32_variants();
-
-// Where a weight's panel begins and how to unpack it; count, first and panel are left to the
-// caller.
-UnpackArgs panel_source(const Weight& weight, int64_t panel);
-std::span<const Variant<UnpackFn>> unpack_variants(const Weight& weight, PanelKind kind);
 
 // The fused kernel of a weight for one row at a level, nullptr where there is none.
 FusedFn fused_kernel(const Weight& weight, IsaLevel isa);

@@ -43,4 +43,12 @@ inline void quantize_dequantize_e4m3(ExecContext& ctx, const bf16* x, int64_t ro
   quantize_dequantize(ctx, GroupFormat::e4m3_e8m0_32, x, rows, width, y);
 }
 
+// The rule of NVFP4's linears, calibrated by `input_scale` (ModelOpt's NVFP4 quantiser): for groups
+// of 16,
+//   s = e4m3(amax / (6 * input_scale));   y = e2m1(x / (s * input_scale)) * s
+// with fp32 arithmetic. y is without the input scale and exact in bf16: the caller multiplies its
+// sums. A group whose s is 0 becomes zeros; NaN stays NaN. width is a multiple of 16; y may be x.
+void quantize_e2m1_calibrated(ExecContext& ctx, const bf16* x, int64_t rows, int64_t width,
+                              float input_scale, bf16* y);
+
 }  // namespace tessera

@@ -108,5 +108,41 @@ TEST(Quantize, AShortLastGroupIsAGroupOfItsOwn) {
   }
 }
 
+// NVFP4's rule worked by hand: input scale 2^-4, amax 12 -> s = e4m3(12 / (6 * 2^-4)) = 32, steps
+// of s * 2^-4 = 2; y = e2m1(x / 2) * 32.
+TEST(Quantize, CalibratedE2m1) {
+  test::OpContext op;
+  const float in[16] = {12, -12, 1, -1, 0.5f, -0.4f, 3, 5, 7, 9, 11, 0, -2, 4, 6, 8};
+  const float codes[16] = {6, -6, 0.5f, -0.5f, 0, -0.0f, 1.5f, 2, 4, 4, 6, 0, -1, 2, 3, 4};
+  std::vector<bf16> x, y(16);
+  for (const float value : in) {
+    x.push_back(to_bf16(value));
+  }
+  quantize_e2m1_calibrated(op.ctx, x.data(), 1, 16, 0x1p-4f, y.data());
+  for (size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(to_float(y[i]), codes[i] * 32.0f) << i;
+  }
+}
+
+// Beyond the calibrated range the scale is 448 and values are clamped; groups of zeros and groups
+// too small for any scale are zeros; NaN stays.
+TEST(Quantize, CalibratedE2m1AtItsEdges) {
+  test::OpContext op;
+  std::vector<bf16> x(64, to_bf16(0.0f)), y(64);
+  x[0] = to_bf16(1e6f);
+  x[1] = to_bf16(-100.0f);
+  x[16] = to_bf16(1e-30f);
+  x[32] = to_bf16(NAN);
+  x[33] = to_bf16(2.0f);
+  quantize_e2m1_calibrated(op.ctx, x.data(), 2, 32, 0x1p-6f, y.data());
+  EXPECT_EQ(to_float(y[0]), 6.0f * 448);   // 1e6 / (448 * 2^-6) is far above 6
+  EXPECT_EQ(to_float(y[1]), -6.0f * 448);  // so is 100 / 7
+  EXPECT_EQ(to_float(y[2]), 0.0f);
+  EXPECT_EQ(to_float(y[16]), 0.0f);
+  EXPECT_TRUE(std::isnan(to_float(y[32])));
+  EXPECT_EQ(to_float(y[33]),
+            132.0f);  // s = e4m3(2 / (6 * 2^-6)) = 22, 2 / (22 * 2^-6) = 5.8: 6 * 22
+}
+
 }  // namespace
 }  // namespace tessera

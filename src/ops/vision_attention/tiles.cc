@@ -51,9 +51,9 @@ Tiling<T> make_tiling(const ExecContext& ctx, const VisionAttentionArgs<T>& args
   Tiling<T> t{args, kernels, nullptr, nullptr, 0, 0, 0, 0, 0};
   t.multiply = pick(ctx, multiply_variants(kind));
   if constexpr (std::is_same_v<T, bf16>) {
-    t.unpack = pick(ctx, unpack_bf16_variants(kind));
+    t.unpack = pick(ctx, kBf16Format.panels(kind));
   } else {
-    t.unpack = pick(ctx, unpack_f32_variants());
+    t.unpack = pick(ctx, kF32Format.f32_panels);
   }
   t.panel_bytes = args.head_dim * (is_pairs ? kPairPanelBytes : kF32PanelBytes);
   t.key_panels = ceil_div(args.tokens, kPanelRows);

@@ -19,7 +19,7 @@ inline void expect_equal_panels(const Weight& weight, kernels::PanelKind kind, i
   const int64_t padded = count + (count & 1);
   const int64_t bytes = padded * (kind == PanelKind::f32 ? kF32PanelBytes : kPairPanelBytes);
   AlignedBuffer expected(bytes), ours(bytes);
-  const std::span<const Variant<UnpackFn>> variants = unpack_variants(weight, kind);
+  const std::span<const Variant<UnpackFn>> variants = format_of(weight).panels(kind);
   UnpackArgs args = panel_source(weight, panel);
   args.first = first;
   args.count = count;
@@ -47,7 +47,7 @@ inline void expect_equal_panels(const Weight& weight, kernels::PanelKind kind, i
 inline void expect_equal_panels_of_all_sizes(const Weight& weight) {
   using kernels::PanelKind;
   for (const PanelKind kind : {PanelKind::f32, PanelKind::pairs}) {
-    if (kind == PanelKind::pairs && std::holds_alternative<WeightF32>(weight.format)) {
+    if (kernels::format_of(weight).panels(kind).empty()) {
       continue;
     }
     for (int64_t panel = 0; panel * kernels::kPanelRows < weight.outputs; ++panel) {

@@ -15,7 +15,7 @@ TEST(bf16_format, panels_hold_the_stored_bits) {
   kernels::UnpackArgs args = kernels::panel_source(owned.layer().weight, 1);
   args.count = 75;
   args.panel = panel;
-  kernels::unpack_variants(owned.layer().weight, kernels::PanelKind::f32)[0].function(args);
+  kernels::kBf16Format.f32_panels[0].function(args);
   for (size_t row = 0; row < 16; ++row) {
     for (size_t input = 0; input < 75; ++input) {
       ASSERT_EQ(panel[input * 16 + row], w[(16 + row) * 75 + input]);
