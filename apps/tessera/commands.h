@@ -17,6 +17,9 @@ void add_eval_command(CLI::App& app, int& status);   // tessera eval FILE.jsonl
 void add_diff_command(CLI::App& app, int& status);   // tessera diff REFERENCE OURS
 void add_image_command(CLI::App& app);               // tessera image plan FILE
 void add_inspect_command(CLI::App& app);             // tessera inspect DIR
+void add_synth_command(CLI::App& app);               // tessera synth -o DIR
+void add_convert_command(CLI::App& app);             // tessera convert DIR --to FORMAT -o DIR
+void add_plan_command(CLI::App& app);                // tessera plan DIR
 void add_serve_command(CLI::App& app, int& status);  // tessera serve
 void add_bench_command(CLI::App& app);               // tessera bench machine|ops|vision|decode
 void add_version_command(CLI::App& app);             // tessera version

@@ -29,6 +29,9 @@ int run_program(int argc, char** argv) {
   tessera::add_diff_command(app, status);
   tessera::add_image_command(app);
   tessera::add_inspect_command(app);
+  tessera::add_synth_command(app);
+  tessera::add_convert_command(app);
+  tessera::add_plan_command(app);
   tessera::add_bench_command(app);
   tessera::add_version_command(app);
   try {
