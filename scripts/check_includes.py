@@ -32,7 +32,7 @@ SUBCOMMAND = {
     "diff": {"trace"},
     "trace": {"trace"},
     "inspect": {"io", "models"},
-    "plan": {"io", "models"},
+    "plan": {"io", "models", "runtime/machine.h", "runtime/machine_plan.h"},
     "synth": {"io", "models"},
     "convert": {"io", "models"},
     "tokenize": {"tokenizer", "models"},

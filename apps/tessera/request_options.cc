@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/str_cat.h"
 #include "number_option.h"
+#include "size_option.h"
 
 namespace tessera {
 namespace {
@@ -74,6 +75,10 @@ void add_model_options(CLI::App& command, ModelArguments& a) {
   add_number_option(command, "--threads", a.threads,
                     "threads (default: what this process may use)");
   add_number_option(command, "--context", a.context, "most tokens of a sequence");
+  add_size_option(command, "--resident-limit", a.resident_limit_bytes,
+                  "most memory of this process, 64G or 512M; weights leave it to stay below");
+  command.add_flag("--lock", a.locks_hot_weights,
+                   "keep the weights that every step reads in memory (mlock)");
   command.add_option("--log-level", a.log_level, "error, warning, info or debug")
       ->type_name("error|warning|info|debug");
   command.add_flag("--quiet", a.is_quiet, "no progress on the terminal");
@@ -84,6 +89,10 @@ void add_model_options(CLI::App& command, ModelArguments& a) {
       ->type_name("index-slot|image-token")
       ->allow_extra_args(false)
       ->delimiter(',');
+  command
+      .add_option("--nvfp4-activations", a.nvfp4_activations,
+                  "inputs of NVFP4 experts: calibrated (the checkpoint's scales) or e4m3")
+      ->type_name("calibrated|e4m3");
   command.add_option("--index-scores", a.index_scores, "bf16 (as the reference) or fp32")
       ->type_name("bf16|fp32");
   command
@@ -99,6 +108,8 @@ EngineOptions engine_options(const ModelArguments& a) {
   o.model = resolve_model(a.model);
   o.threads = a.threads;
   o.context = a.context;
+  o.resident_limit_bytes = a.resident_limit_bytes;
+  o.locks_hot_weights = a.locks_hot_weights;
   for (const std::string& name : a.reference) {
     if (name == "index-slot") {
       o.reference_index_slot = true;
@@ -112,6 +123,11 @@ EngineOptions engine_options(const ModelArguments& a) {
     bad_option(str_cat("--index-scores ", a.index_scores, ": expected bf16 or fp32"));
   }
   o.fp32_index_scores = a.index_scores == "fp32";
+  if (a.nvfp4_activations != "calibrated" && a.nvfp4_activations != "e4m3") {
+    bad_option(
+        str_cat("--nvfp4-activations ", a.nvfp4_activations, ": expected calibrated or e4m3"));
+  }
+  o.nvfp4_e4m3_activations = a.nvfp4_activations == "e4m3";
   if (a.encoding != "ref" && a.encoding != "ref-1017" && a.encoding != "recipe") {
     bad_option(str_cat("--encoding ", a.encoding, ": expected ref, ref-1017 or recipe"));
   }

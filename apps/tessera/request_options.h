@@ -24,7 +24,10 @@ struct ModelArguments {
   std::string log_level = "warning";
   std::vector<std::string> reference;  // parity switches
   std::string index_scores = "bf16";
+  std::string nvfp4_activations = "calibrated";
   std::string encoding = "ref";
+  int64_t resident_limit_bytes = 0;
+  bool locks_hot_weights = false;
   PictureArguments pictures;
 };
 void add_model_options(CLI::App& command, ModelArguments& arguments);

@@ -1,5 +1,8 @@
 #include "result_json.h"
 
+#include <optional>
+#include <utility>
+
 #include "base/str_cat.h"
 
 namespace tessera {
@@ -70,6 +73,22 @@ void set_choice(const Engine& engine, const Choice& choice, bool has_logprobs, J
   }
 }
 
+Json residency_json(const ResidencyStatistics& s) {
+  Json json = Json::object();
+  const std::pair<const char*, int64_t> numbers[] = {
+      {"limit_bytes", s.limit_bytes},     {"resident_bytes", s.resident_bytes},
+      {"peak_bytes", s.peak_bytes},       {"file_bytes", s.file_bytes},
+      {"locked_bytes", s.locked_bytes},   {"used_bytes", s.used_bytes},
+      {"missed_bytes", s.missed_bytes},   {"read_ahead_bytes", s.read_ahead_bytes},
+      {"dropped_bytes", s.dropped_bytes}, {"dropped_ranges", s.dropped_ranges},
+      {"major_faults", s.major_faults}};
+  for (const auto& [name, value] : numbers) {
+    json.set(name, Json::number(value));
+  }
+  json.set("is_over_limit", Json::boolean(s.is_over_limit));
+  return json;
+}
+
 }  // namespace
 
 Json result_json(const Engine& engine, const Request& request, const Result& result) {
@@ -89,6 +108,9 @@ Json result_json(const Engine& engine, const Request& request, const Result& res
   json.set("completion_tokens", Json::number(result.completion_tokens()));
   json.set("seed", Json::number_spelled(str_cat(result.seed)));
   json.set("timings", std::move(timings));
+  if (const std::optional<ResidencyStatistics> residency = engine.residency_statistics()) {
+    json.set("residency", residency_json(*residency));
+  }
   if (result.choices.size() > 1) {
     Json choices = Json::array();
     for (const Choice& choice : result.choices) {

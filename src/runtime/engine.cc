@@ -12,8 +12,10 @@
 #include "io/config_view.h"
 #include "io/json.h"
 #include "io/sha256.h"
+#include "models/deepseek_v41/input_ranges.h"
 #include "models/deepseek_v41/model.h"
 #include "models/deepseek_v41/prompt.h"
+#include "runtime/engine_residency.h"
 #include "runtime/generation.h"
 #include "runtime/scheduler.h"
 
@@ -66,6 +68,8 @@ struct Engine::State {
 
   EngineOptions options;
   std::unique_ptr<const deepseek_v41::Model> model;
+  std::unique_ptr<Residency> residency;  // of the model's files; may be nullptr
+  std::optional<deepseek_v41::InputRanges> input_ranges;
   ThreadPool threads;
   Arena arena;
   ExecContext ctx;
@@ -82,6 +86,11 @@ struct Engine::State {
   mutable std::mutex starting;
   std::unique_ptr<Scheduler> scheduler;  // since the first submit(); goes before all the others
 
+  // That requests come to fill.
+  int64_t cache_bytes() const {
+    return pools.kv.bytes() + pools.index_keys.bytes() + options.prefix_cache_bytes +
+           options.picture_cache_bytes;
+  }
   // The scheduler, made at the first call.
   Scheduler& serving();
 
@@ -137,41 +146,6 @@ GenerationDefaults read_defaults(const std::string& folder) {
   return d;
 }
 
-void check_serving(const ServingLimits& limits) {
-  const auto require = [](bool is_fine, const char* name, const auto& found, const char* expected) {
-    if (!is_fine) {
-      throw Error(ErrorCode::bad_request,
-                  str_cat("serving: ", name, " is ", found, ", expected ", expected));
-    }
-  };
-  require(limits.max_running >= 1 && limits.max_running <= 1024, "max_running", limits.max_running,
-          "1 to 1024");
-  require(limits.max_queued >= 1, "max_queued", limits.max_queued, "at least 1");
-  require(limits.cache_tokens >= 0 && limits.cache_tokens <= kMaxContext, "cache_tokens",
-          limits.cache_tokens, "0 to 16777216");
-  require(limits.answer_room >= 1, "answer_room", limits.answer_room, "at least 1");
-  require(limits.rows_beside_answers >= 1, "rows_beside_answers", limits.rows_beside_answers,
-          "at least 1");
-  require(limits.encode_share > 0 && limits.encode_share < 1, "encode_share", limits.encode_share,
-          "a number between 0 and 1");
-  require(limits.prepare_threads >= 1 && limits.prepare_threads <= 64, "prepare_threads",
-          limits.prepare_threads, "1 to 64");
-}
-
-void check_caches(const EngineOptions& options) {
-  const auto require = [](bool is_fine, const char* name, int64_t found, const char* expected) {
-    if (!is_fine) {
-      throw Error(ErrorCode::bad_request, str_cat(name, " is ", found, ", expected ", expected));
-    }
-  };
-  require(options.step_rows >= 1, "step_rows", options.step_rows, "at least 1");
-  require(options.prefix_interval >= 1, "prefix_interval", options.prefix_interval, "at least 1");
-  require(options.prefix_cache_bytes >= 0, "prefix_cache_bytes", options.prefix_cache_bytes,
-          "0 (nothing is kept) or more");
-  require(options.picture_cache_bytes >= 0, "picture_cache_bytes", options.picture_cache_bytes,
-          "0 (nothing is kept) or more");
-}
-
 // A cache that cannot hold a single state or picture is a mistake.
 void check_cache_sizes(const EngineOptions& options, const deepseek_v41::Config& config,
                        deepseek_v41::CachePools& pools) {
@@ -192,15 +166,6 @@ void check_cache_sizes(const EngineOptions& options, const deepseek_v41::Config&
 
 }  // namespace
 
-void check_options(const EngineOptions& options) {
-  if (options.threads < 0 || options.threads > 1024) {
-    throw Error(ErrorCode::bad_request,
-                str_cat("--threads ", options.threads, ": expected 1 to 1024"));
-  }
-  check_serving(options.serving);
-  check_caches(options);
-}
-
 std::unique_ptr<Engine> Engine::open(const EngineOptions& options, const Events& events) {
   const Clock::time_point start = Clock::now();
   check_options(options);
@@ -213,19 +178,29 @@ std::unique_ptr<Engine> Engine::open(const EngineOptions& options, const Events&
     events.on_progress("load", 0, 1);
   }
   const std::string folder = options.model;
-  const deepseek_v41::Parity parity = {.reference_index_slot = options.reference_index_slot,
-                                       .index_scores = options.fp32_index_scores
-                                                           ? IndexScoreRounding::fp32
-                                                           : IndexScoreRounding::bf16};
+  const deepseek_v41::Parity parity = {
+      .reference_index_slot = options.reference_index_slot,
+      .index_scores =
+          options.fp32_index_scores ? IndexScoreRounding::fp32 : IndexScoreRounding::bf16,
+      .nvfp4_activations = options.nvfp4_e4m3_activations
+                               ? deepseek_v41::Nvfp4Activations::e4m3
+                               : deepseek_v41::Nvfp4Activations::calibrated};
   auto state = std::make_unique<State>(options, deepseek_v41::Model::load(folder, parity));
   if (state->model->network.config.vision.layers > 0) {
     check_picture_limits(state->model->network.config.vision);
   }
   check_cache_sizes(options, state->model->network.config, state->pools);
+  state->residency = open_residency(
+      options, *state->model, std::min(options.step_rows, state->context), state->cache_bytes());
+  state->ctx.residency = state->residency.get();
   state->defaults = read_defaults(folder);
   if (options.counts_experts) {
     const deepseek_v41::Config& config = state->model->network.config;
     step_buffers(config, 1, 1, state->buffers.step).count_experts(config);
+  }
+  if (options.measures_inputs) {
+    state->input_ranges.emplace(state->model->network.weights);
+    state->ctx.observer = &*state->input_ranges;
   }
   state->load_ms = ms_since(start);
   if (events.on_progress) {
@@ -323,6 +298,11 @@ ServingStatistics Engine::serving_statistics() const {
   return state_->scheduler == nullptr ? ServingStatistics() : state_->scheduler->statistics();
 }
 
+std::optional<ResidencyStatistics> Engine::residency_statistics() const {
+  const Residency* residency = state_->residency.get();
+  return residency != nullptr ? std::optional(residency->statistics()) : std::nullopt;
+}
+
 MemoryPlan Engine::memory_plan() const {
   State& s = *state_;
   Scheduler& scheduler = s.serving();
@@ -347,9 +327,19 @@ MemoryPlan Engine::memory_plan() const {
       {"picture encoder", s.buffers.vision == nullptr ? 0 : s.buffers.vision->bytes(),
        "activations of the largest picture"},
       {"scratch", s.arena.capacity_bytes(), "of the largest step so far"}};
+  if (o.locks_hot_weights) {
+    plan.parts.push_back(
+        {"locked weights", s.residency->statistics().locked_bytes, "what every step reads"});
+  }
   std::stable_sort(plan.parts.begin(), plan.parts.end(),
                    [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   return plan;
+}
+
+std::map<std::string, float, std::less<>> Engine::expert_input_ranges() const {
+  TESSERA_CHECK(state_->input_ranges.has_value());
+  const ModelMutex::Lock computing(state_->computing);
+  return state_->input_ranges->largest();
 }
 
 ExpertStatistics Engine::expert_statistics() const {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/residency_statistics.h"
 #include "image/policy.h"
 #include "intake/budget.h"
 #include "intake/fetch_rules.h"
@@ -133,9 +135,11 @@ struct EngineOptions {
   bool reference_index_slot = false;  // parity switches: docs/numerics.md
   bool samples_image_token = false;
   bool fp32_index_scores = false;
-  bool counts_experts = false;     // for Engine::expert_statistics()
-  bool computes_all_rows = false;  // also rows of a prompt that no wanted output reads
-  bool fp32_vision = false;        // no activation of the tower is rounded
+  bool nvfp4_e4m3_activations = false;  // inputs of NVFP4 experts in E4M3 instead of as calibrated
+  bool counts_experts = false;          // for Engine::expert_statistics()
+  bool measures_inputs = false;         // for Engine::expert_input_ranges()
+  bool computes_all_rows = false;       // also rows of a prompt that no wanted output reads
+  bool fp32_vision = false;             // no activation of the tower is rounded
   EncodingRevision encoding = EncodingRevision::ref;
   image::Policy picture_policy = image::reference_policy();
   PictureAccess pictures = {};
@@ -146,6 +150,9 @@ struct EngineOptions {
   // where a state depends on how its tokens came to be computed.
   int64_t prefix_cache_bytes = 0;
   int64_t prefix_interval = 512;  // tokens of a prompt from one kept state to the next
+  // Of the process: weights leave its memory to stay below (docs/bigger-than-memory.md). 0: none.
+  int64_t resident_limit_bytes = 0;
+  bool locks_hot_weights = false;  // those that every step reads stay in memory
 };
 
 // Throws Error{bad_request} that names the field and its limit. open() does the same, and looks at
@@ -174,7 +181,13 @@ class Engine {
   // What submit() works with. The buffers are made at the first one and do not grow; scratch memory
   // grows to what the largest step needs and stays.
   MemoryPlan memory_plan() const;
+  // Nothing for a model that is small against the memory, without a limit and locks.
+  std::optional<ResidencyStatistics> residency_statistics() const;
   ExpertStatistics expert_statistics() const;  // waits for the step or request that is under way
+  // The largest magnitude that went into every matrix of the routed experts, by its name; an expert
+  // that was never picked has the largest of its layer. Throws Error{bad_request} where a layer saw
+  // nothing. Waits too.
+  std::map<std::string, float, std::less<>> expert_input_ranges() const;
 
   // The prompt of a request without running it; with ImageSpans::expand its pictures are opened.
   // Throws as generate() does.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/str_cat.h"
 #include "server/api_wire.h"
 
@@ -212,18 +211,6 @@ int64_t reasoning_tokens(const AnswerForm& form, const Choice& choice) {
     ++tokens;
   }
   return tokens;
-}
-
-bool is_json_text(std::string_view text) {
-  io::JsonLimits limits;
-  limits.max_depth = 1000;
-  limits.allow_duplicate_keys = true;
-  try {
-    io::parse_json(text, "answer", limits);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
 }
 
 }  // namespace tessera::server

@@ -49,8 +49,4 @@ std::string call_id(const AnswerForm& form, int64_t choice, int64_t call);
 // Tokens of an answer that are reasoning: those whose text reaches to its end.
 int64_t reasoning_tokens(const AnswerForm& form, const Choice& choice);
 
-// Whether an answer under response_format json_object is JSON text. One that is not is sent as it
-// is; this is for statistics and tests.
-bool is_json_text(std::string_view text);
-
 }  // namespace tessera::server

@@ -163,14 +163,5 @@ TEST(ApiAnswer, TextCompletion) {
             R"("completion_tokens_details":{"reasoning_tokens":0}},"system_fingerprint":"fp"})");
 }
 
-TEST(ApiAnswer, JsonText) {
-  EXPECT_TRUE(is_json_text(R"( {"a": [1, "图"]} )"));
-  EXPECT_TRUE(is_json_text(R"({"a":1,"a":2})"));
-  EXPECT_FALSE(is_json_text(""));
-  EXPECT_FALSE(is_json_text(R"({"a":)"));
-  EXPECT_FALSE(is_json_text("{} {}"));
-  EXPECT_FALSE(is_json_text("Here: {}"));
-}
-
 }  // namespace
 }  // namespace tessera::server

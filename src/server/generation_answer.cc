@@ -99,11 +99,15 @@ void GenerationAnswer::finish_with(const Result& result) {
   if (result.is_cancelled && !result.is_late) {
     return fail(ApiError(ApiFault::draining, "the server is shutting down; ask again"));
   }
-  // Counted before the client can know.
-  end(result.is_late ? "deadline" : finish_reason_name(result.choices.front().finish_reason),
-      result, 200);
+  // Counted before the client can know, and when nothing can fail any more.
+  const auto count = [&] {
+    end(result.is_late ? "deadline" : finish_reason_name(result.choices.front().finish_reason),
+        result, 200);
+  };
   if (call_.is_stream) {
-    send(stream_.end(result));
+    const auto last = stream_.end(result);
+    count();
+    send(last);
     exchange_->end_stream();
   } else {
     HttpResponse response;
@@ -111,6 +115,7 @@ void GenerationAnswer::finish_with(const Result& result) {
     response.body = wire_text(call_.kind == AnswerStream::Kind::chat
                                   ? chat_completion_json(call_.form, result)
                                   : text_completion_json(call_.form, result));
+    count();
     exchange_->respond(std::move(response));
   }
 }

@@ -58,6 +58,22 @@ void add_engine(prometheus::Registry& r, const ServingStatistics& s) {
   total(r, "tessera:engine_rows_total", "Rows of these", s.rows);
 }
 
+void add_residency(prometheus::Registry& r, const ResidencyStatistics& s) {
+  gauge(r, "tessera:resident_limit_bytes", "Most memory of the process; 0: no limit",
+        s.limit_bytes);
+  gauge(r, "tessera:resident_weight_bytes", "Memory of the process that is mapped from files",
+        s.file_bytes);
+  gauge(r, "tessera:locked_weight_bytes", "Weights that stay in memory", s.locked_bytes);
+  total(r, "tessera:used_weight_bytes_total", "Weights that steps read", s.used_bytes);
+  total(r, "tessera:missed_weight_bytes_total", "Of these, not in the process before",
+        s.missed_bytes);
+  total(r, "tessera:dropped_weight_bytes_total", "Weights that left to stay below the limit",
+        s.dropped_bytes);
+  total(r, "tessera:read_ahead_bytes_total", "Weights requested before their use",
+        s.read_ahead_bytes);
+  total(r, "tessera:major_faults_total", "Touches that waited for the disk", s.major_faults);
+}
+
 void add_transport(prometheus::Registry& r, const HttpStatistics& s) {
   gauge(r, "tessera:http_connections", "Connections that are open", s.open_connections);
   gauge(r, "tessera:http_active_requests", "Requests that are not completely answered",
@@ -129,10 +145,15 @@ void Metrics::count_answer(const ServedAnswer& answer) {
   }
 }
 
-std::string Metrics::text(const ServingStatistics* engine, const HttpStatistics& http) const {
+std::string Metrics::text(const ServingStatistics* engine,
+                          const std::optional<ResidencyStatistics>& residency,
+                          const HttpStatistics& http) const {
   prometheus::Registry now;  // of what is counted elsewhere
   if (engine != nullptr) {
     add_engine(now, *engine);
+  }
+  if (residency.has_value()) {
+    add_residency(now, *residency);
   }
   add_transport(now, http);
   std::vector<prometheus::MetricFamily> families = state_->registry.Collect();

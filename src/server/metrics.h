@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -33,8 +34,11 @@ class Metrics {
   void count_response(std::string_view path, int status);
   void count_answer(const ServedAnswer& answer);
 
-  // Text exposition format 0.0.4. `engine`: nullptr while the model is loaded.
-  std::string text(const ServingStatistics* engine, const HttpStatistics& http) const;
+  // Text exposition format 0.0.4. `engine`: nullptr while the model is loaded; `residency`: for a
+  // model that has one.
+  std::string text(const ServingStatistics* engine,
+                   const std::optional<ResidencyStatistics>& residency,
+                   const HttpStatistics& http) const;
 
  private:
   struct State;

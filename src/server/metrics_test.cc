@@ -26,7 +26,12 @@ TEST(Metrics, CountsWhatItIsTold) {
   engine.running = 3;
   engine.prompt_tokens = 10;
   engine.cached_tokens = 4;
-  const std::string text = metrics.text(&engine, {});
+  ResidencyStatistics residency;
+  residency.limit_bytes = 1'000'000;
+  residency.dropped_bytes = 5;
+  const std::string text = metrics.text(&engine, residency, {});
+  EXPECT_TRUE(has_line(text, "tessera:resident_limit_bytes 1000000")) << text;
+  EXPECT_TRUE(has_line(text, "tessera:dropped_weight_bytes_total 5"));
   EXPECT_TRUE(has_line(text, R"(tessera:http_responses_total{path="/health",status="200"} 2)"))
       << text;
   EXPECT_TRUE(
@@ -43,7 +48,7 @@ TEST(Metrics, CountsWhatItIsTold) {
 TEST(Metrics, WithoutAnEngineThoseOfTheTransportStand) {
   HttpStatistics http = {};
   http.accepted_connections = 7;
-  const std::string text = Metrics().text(nullptr, http);
+  const std::string text = Metrics().text(nullptr, std::nullopt, http);
   EXPECT_TRUE(has_line(text, "tessera:http_connections_total 7")) << text;
   EXPECT_EQ(text.find("num_requests_running"), std::string::npos);
 }

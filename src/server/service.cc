@@ -318,13 +318,15 @@ void Service::ready(const Caller& caller) {
 void Service::metrics(const Caller& caller) {
   Engine* const engine = ready_engine_.load();
   ServingStatistics statistics;
+  std::optional<ResidencyStatistics> residency;
   if (engine != nullptr) {
     statistics = engine->serving_statistics();
+    residency = engine->residency_statistics();
   }
   const HttpServer* const transport = transport_.load();
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body = metrics_.text(engine == nullptr ? nullptr : &statistics,
+  response.body = metrics_.text(engine == nullptr ? nullptr : &statistics, residency,
                                 transport == nullptr ? HttpStatistics() : transport->statistics());
   answered(*caller.exchange, 200);
   caller.exchange->respond(std::move(response));

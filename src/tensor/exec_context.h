@@ -1,4 +1,5 @@
-// What anything that computes receives first: threads, scratch memory, kernel level, trace.
+// What anything that computes receives first: threads, scratch memory, kernel level, trace, and who
+// keeps weights in memory.
 #pragma once
 
 #include <span>
@@ -12,11 +13,16 @@
 
 namespace tessera {
 
+class Residency;
+class LinearObserver;
+
 struct ExecContext {
   ThreadPool& threads;
   Arena& scratch;
   IsaLevel isa = active_isa();
   Trace trace;
+  Residency* residency = nullptr;      // of mapped weights; nullptr: they are left to the system
+  LinearObserver* observer = nullptr;  // hears of every product: ops/linear/linear.h
 };
 
 // One implementation of an operation. A table of them is ordered by level, reference first.

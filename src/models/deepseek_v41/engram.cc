@@ -2,6 +2,7 @@
 #include "ops/engram/engram.h"
 
 #include "models/deepseek_v41/layer_context.h"
+#include "models/deepseek_v41/weight_ranges.h"
 #include "ops/linear/linear.h"
 
 namespace tessera::deepseek_v41 {
@@ -44,6 +45,9 @@ int64_t* engram_ids(ExecContext& ctx, const Network& network, const StepPlan& pl
     });
   }
   ctx.trace.tap(mutable_view_of(ids, {plan.rows(), memories, columns}), "engram.ids");
+  if (ctx.residency != nullptr) {
+    expect_engram_rows(*ctx.residency, network, plan.rows(), ids);
+  }
   return ids;
 }
 
@@ -67,7 +71,7 @@ void engram_step(LayerContext& c, const int64_t* ids, Stream& stream) {
     is_dead[row] = c.plan.types[static_cast<size_t>(step_row)] >= 0 ? 1 : 0;
   }
   bf16* entries = ctx.scratch.allocate<bf16>(rows * columns * width);
-  engram_lookup(ctx, w.codes, w.scales, width, row_ids, rows, columns, entries);
+  engram_lookup(ctx, w.table, row_ids, rows, columns, entries);
   bf16* kv = ctx.scratch.allocate<bf16>(rows * (config.hc_copies + 1) * config.hidden);
   linear(ctx, entries, rows, w.wkv, kv);
   engram_gate(ctx, {.stream = stream.x,

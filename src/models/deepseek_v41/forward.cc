@@ -4,6 +4,7 @@
 
 #include "base/checked_math.h"
 #include "models/deepseek_v41/layer_context.h"
+#include "models/deepseek_v41/weight_ranges.h"
 #include "ops/embedding/embedding.h"
 #include "ops/hyper_connections/hyper_connections.h"
 #include "ops/linear/linear.h"
@@ -69,6 +70,20 @@ void keep_out_rows(LayerContext& c, Stream& stream) {
                 static_cast<size_t>(out.size() * config.hc_copies * config.hidden) * sizeof(bf16));
   }
   stream.rows = &out;
+}
+
+// The layer's vectors stay while it computes; ops/linear asks for the matrices.
+std::vector<ByteSpan> held_ranges(const LayerContext& c) {
+  return c.ctx.residency != nullptr ? vector_ranges(c.config(), c.weights())
+                                    : std::vector<ByteSpan>();
+}
+
+// What the step reads first; what it reads next is known to engram_ids() and mixture().
+void read_ahead(ExecContext& ctx, const Network& network, const StepPlan& plan) {
+  if (ctx.residency != nullptr) {
+    expect_embedding_rows(*ctx.residency, network, plan);
+    ctx.residency->expect(dense_ranges(network.config, network.weights.layers.front()));
+  }
 }
 
 // X, pre = block(X, pre). The pre-mix of a sub-block is used by the next one; post and comb at
@@ -200,6 +215,7 @@ void forward(ExecContext& ctx, const Network& network, const StepPlan& plan, Ste
   TESSERA_CHECK(plan.rows() <= buffers.max_rows);
   TESSERA_CHECK(static_cast<int64_t>(plan.logit_rows.size()) <= buffers.max_logit_rows);
   const Arena::Scope scope(ctx.scratch);
+  read_ahead(ctx, network, plan);
   Stream stream = embed_rows(ctx, network, plan);
   const int64_t* hashes = engram_ids(ctx, network, plan, buffers);
   const RotaryTables window_rotary = make_rotary(ctx, plan, network.window_frequencies);
@@ -214,6 +230,8 @@ void forward(ExecContext& ctx, const Network& network, const StepPlan& plan, Ste
                       plan,     buffers,
                       layer,    config.ratio(layer) > 0 ? compressed_rotary : window_rotary,
                       selection};
+    const std::vector<ByteSpan> held = held_ranges(c);
+    const Residency::Use use(ctx.residency, held);
     if (c.weights().engram.has_value()) {
       engram_step(c, hashes, stream);
     }

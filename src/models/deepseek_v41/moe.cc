@@ -2,6 +2,7 @@
 #include "ops/moe/moe.h"
 
 #include "models/deepseek_v41/layer_context.h"
+#include "models/deepseek_v41/weight_ranges.h"
 #include "ops/linear/linear.h"
 
 namespace tessera::deepseek_v41 {
@@ -18,6 +19,19 @@ void count_picks(LayerContext& c, const int32_t* picks, int64_t active) {
       ++counts[static_cast<size_t>((2 * c.layer + modality) * experts + picks[row * active + i])];
     }
   }
+}
+
+// The experts are read while the shared one computes, the next layer's dense weights while they do.
+void read_ahead(LayerContext& c, std::span<const int32_t> picks) {
+  Residency* residency = c.ctx.residency;
+  if (residency == nullptr) {
+    return;
+  }
+  const Weights& weights = c.network.weights;
+  const size_t next = static_cast<size_t>(c.layer) + 1;
+  residency->expect(expert_ranges(c.weights().ffn, picks));
+  residency->expect(next < weights.layers.size() ? dense_ranges(c.config(), weights.layers[next])
+                                                 : head_ranges(c.config(), weights));
 }
 
 }  // namespace
@@ -50,6 +64,7 @@ void mixture(LayerContext& c, const bf16* x, bf16* y) {
   router_picks(ctx, spec, scores, bias, rows, picks);
   ctx.trace.tap(mutable_view_of(picks, {rows, spec.active}), "layers.", c.layer, ".ffn.gate.topk");
   count_picks(c, picks, spec.active);
+  read_ahead(c, {picks, static_cast<size_t>(rows * spec.active)});
   router_weights(ctx, spec, scores, picks, rows, weights);
   ctx.trace.tap(mutable_view_of(weights, {rows, spec.active}), "layers.", c.layer,
                 ".ffn.gate.weights");

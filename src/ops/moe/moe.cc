@@ -117,6 +117,12 @@ void router_weights(ExecContext& ctx, const RouterSpec& spec, const float* score
 
 void moe(ExecContext& ctx, const MoeArgs& a) {
   const Arena::Scope scope(ctx.scratch);
+  // First: the picked experts may still be on their way from the disk.
+  bf16* shared = nullptr;
+  if (a.shared != nullptr) {
+    shared = ctx.scratch.allocate<bf16>(a.rows * a.width);
+    shared_expert(ctx, a, shared);
+  }
   const int64_t slots_count = a.rows * a.active;
   const int64_t experts = static_cast<int64_t>(a.experts.size());
   Slot* slots = ctx.scratch.allocate<Slot>(slots_count);
@@ -158,11 +164,6 @@ void moe(ExecContext& ctx, const MoeArgs& a) {
     }
   }
   linear_many(ctx, {calls, static_cast<size_t>(count)});
-  bf16* shared = nullptr;
-  if (a.shared != nullptr) {
-    shared = ctx.scratch.allocate<bf16>(a.rows * a.width);
-    shared_expert(ctx, a, shared);
-  }
   ctx.threads.parallel_for(a.rows, [&](int64_t row, int) {
     for (int64_t i = 0; i < a.width; ++i) {
       float sum = 0;
