@@ -7,7 +7,7 @@
 #include <new>
 #include <string>
 
-#include "intake/ascii.h"
+#include "base/ascii.h"
 
 namespace tessera::intake {
 namespace {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "base/ascii.h"
 #include "base/str_cat.h"
-#include "intake/ascii.h"
 #include "intake/base64.h"
 
 namespace tessera::intake {
@@ -18,7 +18,7 @@ constexpr std::string_view kScheme = "data:";
 bool says_base64(std::string_view header) {
   const size_t at = header.rfind(';');
   return at != std::string_view::npos &&
-         is_equal_in_any_case(trim_blanks(header.substr(at + 1)), "base64");
+         is_equal_in_any_case(trim(header.substr(at + 1), kAsciiBlanks), "base64");
 }
 
 int hex_digit(char c) {
@@ -112,7 +112,7 @@ bool is_data_url(std::string_view url) {
 }
 
 Result parse_data_url(std::string_view url, int64_t max_bytes) {
-  url = trim_blanks(url);
+  url = trim(url, kAsciiBlanks);
   if (!is_data_url(url)) {
     return Refusal{Fault::unrecognised,
                    "this is no data URL: it does not begin with data:; write "

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "base/str_cat.h"
 #include "base/text.h"
-#include "intake/ascii.h"
 
 namespace tessera::intake {
 namespace {

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/ascii.h"
 #include "base/str_cat.h"
-#include "intake/ascii.h"
 
 namespace tessera::intake {
 
 void HttpHead::add(std::string_view line) {
   const size_t colon = std::min(line.find(':'), line.size());
   const std::string_view name = line.substr(0, colon);
-  const std::string_view value = trim_blanks(line.substr(std::min(colon + 1, line.size())));
+  const std::string_view value = trim(line.substr(std::min(colon + 1, line.size())), kAsciiBlanks);
   if (is_equal_in_any_case(name, "location") && location.empty()) {
     location = value;
   } else if (is_equal_in_any_case(name, "content-length") && !parse_number(value, content_length)) {

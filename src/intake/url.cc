@@ -7,10 +7,10 @@
 #include <new>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "base/text.h"
-#include "intake/ascii.h"
 
 namespace tessera::intake {
 namespace {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -20,13 +21,7 @@ namespace {
 constexpr size_t kFetchesAtATime = 8;
 
 bool is_http(std::string_view url) {
-  const auto begins = [&](std::string_view scheme) {
-    return url.size() >= scheme.size() &&
-           std::equal(scheme.begin(), scheme.end(), url.begin(), [](char a, char b) {
-             return a == (b >= 'A' && b <= 'Z' ? static_cast<char>(b + 32) : b);
-           });
-  };
-  return begins("http://") || begins("https://");
+  return begins_in_any_case(url, "http://") || begins_in_any_case(url, "https://");
 }
 
 intake::Resolver& system_resolver() {

@@ -16,8 +16,8 @@
 #include <cstring>
 #include <thread>
 
+#include "base/ascii.h"
 #include "base/str_cat.h"
-#include "server/http_ascii.h"
 #include "server/http_test.h"
 
 namespace tessera::server::test {
@@ -40,7 +40,7 @@ std::string Answer::header(std::string_view name) const {
     const std::string_view line = std::string_view(head).substr(begin, end - begin);
     const size_t colon = line.find(':');
     if (is_equal_in_any_case(line.substr(0, colon), name)) {
-      return std::string(trim_blanks(line.substr(colon + 1)));
+      return std::string(trim(line.substr(colon + 1), kHttpBlanks));
     }
     begin = end;
   }

@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "base/text.h"
-#include "server/http_ascii.h"
 
 namespace tessera::server {
 namespace {

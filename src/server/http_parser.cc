@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "base/str_cat.h"
-#include "server/http_ascii.h"
 
 namespace tessera::server {
 namespace {

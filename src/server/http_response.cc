@@ -4,6 +4,7 @@
 #include <charconv>
 #include <ctime>
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "base/str_cat.h"
 #include "server/http_ascii.h"

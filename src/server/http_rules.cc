@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "base/str_cat.h"
 #include "base/text.h"
@@ -36,12 +37,12 @@ bool is_ipv6_character(char c) {
 // The media type without its parameters, or the refusal of a charset that is not UTF-8.
 std::optional<HttpRefusal> check_json_type(std::string_view value) {
   const size_t end = std::min(value.find(';'), value.size());
-  bool is_good = is_equal_in_any_case(trim_blanks(value.substr(0, end)), "application/json");
+  bool is_good = is_equal_in_any_case(trim(value.substr(0, end), kHttpBlanks), "application/json");
   std::string_view rest = value.substr(end);
   while (is_good && !rest.empty()) {
     rest.remove_prefix(1);
     const size_t next = std::min(rest.find(';'), rest.size());
-    const std::string_view parameter = trim_blanks(rest.substr(0, next));
+    const std::string_view parameter = trim(rest.substr(0, next), kHttpBlanks);
     rest.remove_prefix(next);
     const size_t equals = parameter.find('=');
     if (equals == std::string_view::npos ||

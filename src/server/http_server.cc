@@ -5,8 +5,8 @@
 #include <mutex>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/error.h"
-#include "server/http_ascii.h"
 #include "server/http_connection.h"
 
 namespace tessera::server {

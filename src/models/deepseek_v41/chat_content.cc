@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/ascii.h"
 #include "base/str_cat.h"
 #include "base/text.h"
 #include "models/deepseek_v41/json_fields.h"
@@ -15,18 +16,6 @@ using io::Json;
 constexpr std::string_view kImageForms =
     "an http(s) URL or a data: URL (data:image/png;base64,...)";
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool equals_ignoring_case(std::string_view text, std::string_view lower_case) {
-  return text.size() == lower_case.size() &&
-         std::equal(text.begin(), text.end(), lower_case.begin(),
-                    [](char a, char b) { return lower(a) == b; });
-}
-
-bool is_alphanumeric(char c) {
-  return (c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z');
-}
-
 // "https" of "https://example.com"; empty if the text does not begin with a scheme. One letter is
 // none: it is a drive.
 std::string_view scheme_of(std::string_view url) {
@@ -36,7 +25,7 @@ std::string_view scheme_of(std::string_view url) {
   }
   const std::string_view scheme = url.substr(0, colon);
   const bool is_scheme = std::all_of(scheme.begin(), scheme.end(), [](char c) {
-    return is_alphanumeric(c) || c == '+' || c == '-' || c == '.';
+    return is_ascii_alphanumeric(c) || c == '+' || c == '-' || c == '.';
   });
   return is_scheme ? scheme : std::string_view();
 }
@@ -44,7 +33,7 @@ std::string_view scheme_of(std::string_view url) {
 // Escapes (%2B) are decoded where the bytes are.
 bool is_base64(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) {
-    return is_alphanumeric(c) || c == '+' || c == '/' || c == '=' || c == '-' || c == '_' ||
+    return is_ascii_alphanumeric(c) || c == '+' || c == '/' || c == '=' || c == '-' || c == '_' ||
            c == '%' || c == ' ' || c == '\n' || c == '\r' || c == '\t';
   });
 }
@@ -56,7 +45,7 @@ void check_data_url(std::string_view url, std::string_view where) {
   const std::string_view head = url.substr(0, comma);
   const bool is_base64_head =
       head.size() >= kBase64.size() + 5 &&
-      equals_ignoring_case(head.substr(head.size() - kBase64.size()), kBase64);
+      is_equal_in_any_case(head.substr(head.size() - kBase64.size()), kBase64);
   if (comma == std::string_view::npos || !is_base64_head) {
     fail(where, str_cat(quoted(url, 40), " is no base64 data: URL; write ",
                         "data:image/png;base64, and the file's bytes in base64"));
@@ -66,7 +55,7 @@ void check_data_url(std::string_view url, std::string_view where) {
   constexpr std::array<std::string_view, 5> kTypes = {"image/png", "image/jpeg", "image/jpg",
                                                       "image/webp", "image/gif"};
   const bool is_known = std::any_of(kTypes.begin(), kTypes.end(), [&](std::string_view known) {
-    return equals_ignoring_case(type, known);
+    return is_equal_in_any_case(type, known);
   });
   if (!is_known) {
     fail(where,
@@ -92,9 +81,9 @@ void check_web_url(std::string_view url, size_t scheme_size, std::string_view wh
 
 void check_url(std::string_view url, std::string_view where, ImagePaths paths) {
   const std::string_view scheme = scheme_of(url);
-  if (equals_ignoring_case(scheme, "http") || equals_ignoring_case(scheme, "https")) {
+  if (is_equal_in_any_case(scheme, "http") || is_equal_in_any_case(scheme, "https")) {
     check_web_url(url, scheme.size(), where);
-  } else if (equals_ignoring_case(scheme, "data")) {
+  } else if (is_equal_in_any_case(scheme, "data")) {
     check_data_url(url, where);
   } else if (!scheme.empty()) {
     fail(where, str_cat("a URL of scheme ", quoted(scheme, 40), "; send ", kImageForms));
@@ -137,7 +126,7 @@ ImageSource read_file(const Json& part, const std::string& where) {
   }
   const std::string& data = require_text(part, "file_data", where);
   const std::string inner = str_cat(where, ".file_data");
-  if (!equals_ignoring_case(scheme_of(data), "data")) {
+  if (!is_equal_in_any_case(scheme_of(data), "data")) {
     fail(inner, str_cat(quoted(data, 40), " is no data: URL; send a web picture as image_url"));
   }
   check_data_url(data, inner);
