@@ -88,14 +88,19 @@ void refuse(const std::string& param, std::string_view what) {
   throw ApiError(ApiFault::invalid_request, str_cat(param, ": ", what), param);
 }
 
+std::string error_body(std::string_view message, std::string_view type, std::string_view param,
+                       std::string_view code) {
+  Json inner = Json::object();
+  inner.set("message", Json::string(std::string(message)));
+  inner.set("type", Json::string(std::string(type)));
+  inner.set("param", text_or_null(param));
+  inner.set("code", text_or_null(code));
+  return wire_text(Json::object({{"error", std::move(inner)}}));
+}
+
 std::string error_body(const ApiError& error) {
   const ApiFaultForm& form = form_of(error.fault());
-  Json inner = Json::object();
-  inner.set("message", Json::string(error.message()));
-  inner.set("type", Json::string(std::string(form.type)));
-  inner.set("param", text_or_null(error.param()));
-  inner.set("code", text_or_null(form.code));
-  return wire_text(Json::object({{"error", std::move(inner)}}));
+  return error_body(error.message(), form.type, error.param(), form.code);
 }
 
 ApiError api_error_of(const std::exception& error, const FailurePlace& place) {

@@ -57,7 +57,9 @@ class ApiError : public std::exception {
 // Throws ApiError{invalid_request} "PARAM: WHAT".
 [[noreturn]] void refuse(const std::string& param, std::string_view what);
 
-// {"error":{"message":...,"type":...,"param":...,"code":...}}
+// {"error":{"message":...,"type":...,"param":...,"code":...}}; an empty param or code is null.
+std::string error_body(std::string_view message, std::string_view type, std::string_view param,
+                       std::string_view code);
 std::string error_body(const ApiError& error);
 
 // Where a request was when it failed.

@@ -1,8 +1,6 @@
 #include "server/error_response.h"
 
 #include "base/str_cat.h"
-#include "io/json.h"
-#include "server/api_wire.h"
 
 namespace tessera::server {
 
@@ -20,7 +18,6 @@ HttpResponse error_response(const ApiError& error) {
 }
 
 std::string transport_error_body(int status, std::string_view message) {
-  using io::Json;
   std::string code = str_cat("http_", status);
   for (int fault = 0; fault < kApiFaults; ++fault) {  // the code that the application has for it
     const ApiFaultForm& form = form_of(static_cast<ApiFault>(fault));
@@ -29,12 +26,7 @@ std::string transport_error_body(int status, std::string_view message) {
       break;
     }
   }
-  Json inner = Json::object();
-  inner.set("message", Json::string(std::string(message)));
-  inner.set("type", Json::string(status >= 500 ? "server_error" : "invalid_request_error"));
-  inner.set("param", Json());
-  inner.set("code", Json::string(std::move(code)));
-  return wire_text(Json::object({{"error", std::move(inner)}}));
+  return error_body(message, status >= 500 ? "server_error" : "invalid_request_error", "", code);
 }
 
 }  // namespace tessera::server

@@ -84,8 +84,7 @@ Engine& Service::engine() const {
   return *engine;
 }
 
-const Service::Route* Service::find(std::string_view method, std::string_view path,
-                                    bool& is_known) {
+const Service::Route* Service::find(std::string_view path) {
   static constexpr std::array<Route, 13> kRoutes = {{
       {"POST", "/v1/chat/completions", &Service::chat},
       {"POST", "/v1/completions", &Service::completion},
@@ -101,16 +100,12 @@ const Service::Route* Service::find(std::string_view method, std::string_view pa
       {"GET", "/openapi.json", &Service::openapi, true},
       {"GET", "/", &Service::version, true},
   }};
-  is_known = false;
   for (const Route& route : kRoutes) {
     const bool is_path = route.path == kModelPath
                              ? path.starts_with(kModelPath) && path.size() > kModelPath.size()
                              : path == route.path;
     if (is_path) {
-      is_known = true;
-      if (route.method == method || (route.method == "GET" && method == "HEAD")) {
-        return &route;
-      }
+      return &route;
     }
   }
   return nullptr;
@@ -133,21 +128,19 @@ void Service::handle(const std::shared_ptr<Exchange>& exchange) {
 
 void Service::route(const std::shared_ptr<Exchange>& exchange) {
   const HttpRequest& request = exchange->request();
-  bool is_known = false;
-  const Route* const found = find(request.method, request.path, is_known);
-  if (found == nullptr && is_known) {
-    bool ignored = false;
-    const bool is_get = find("GET", request.path, ignored) != nullptr;
-    HttpResponse response = error_response(ApiError(
-        ApiFault::wrong_method,
-        str_cat(request.path, " takes ", is_get ? "GET" : "POST", ", found ", request.method)));
-    response.headers.push_back({"Allow", is_get ? "GET, HEAD" : "POST"});
-    answered(*exchange, response.status);
-    return exchange->respond(std::move(response));
-  }
+  const Route* const found = find(request.path);
   if (found == nullptr) {
     throw ApiError(ApiFault::unknown_path, str_cat("there is nothing at ", request.path,
                                                    "; /openapi.json says what there is"));
+  }
+  const bool is_get = found->method == "GET";
+  if (request.method != found->method && !(is_get && request.method == "HEAD")) {
+    HttpResponse response = error_response(
+        ApiError(ApiFault::wrong_method,
+                 str_cat(request.path, " takes ", found->method, ", found ", request.method)));
+    response.headers.push_back({"Allow", is_get ? "GET, HEAD" : "POST"});
+    answered(*exchange, response.status);
+    return exchange->respond(std::move(response));
   }
   Caller caller = {exchange, {}};
   if (!options_.keys.is_empty() && !found->is_open) {
@@ -165,8 +158,7 @@ void Service::route(const std::shared_ptr<Exchange>& exchange) {
 // A line of the log for every answer, and its count. Bodies are never logged.
 void Service::answered(const Exchange& exchange, int status, std::string_view more) {
   const HttpRequest& request = exchange.request();
-  bool is_known = false;
-  const Route* const route = find(request.method, request.path, is_known);
+  const Route* const route = find(request.path);
   metrics_.count_response(route != nullptr ? route->path : "other", status);
   log_line(LogLevel::info,
            str_cat("request id=", request.id, " peer=", request.peer, " method=", request.method,

@@ -51,7 +51,7 @@ class Service {
     Handler handler;
     bool is_open = false;  // without a key
   };
-  static const Route* find(std::string_view method, std::string_view path, bool& is_known);
+  static const Route* find(std::string_view path);  // nullptr: nothing is there
 
   void route(const std::shared_ptr<Exchange>& exchange);
   Engine& engine() const;
