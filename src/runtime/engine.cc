@@ -18,36 +18,14 @@
 #include "runtime/engine_residency.h"
 #include "runtime/generation.h"
 #include "runtime/scheduler.h"
+#include "runtime/working_memory.h"
 
 namespace tessera {
 namespace {
 
-constexpr int64_t kDefaultContext = 32768;
-constexpr int64_t kMaxContext = int64_t{1} << 24;
-// A page of every cache: what a sequence may have begun beside the pages that it fills.
-constexpr int64_t kBegunTokens = kPageRows * deepseek_v41::kMaxRatio;
-// Of a full prefix cache: the rest is rings and open groups.
-constexpr double kPageShare = 0.5;
+constexpr int64_t kMostStated = int64_t{1} << 24;  // of a number in generation_config.json
 
 using Clock = std::chrono::steady_clock;
-
-int64_t choose_context(const EngineOptions& options, const deepseek_v41::Config& config) {
-  const int64_t most = config.max_positions > 0 ? config.max_positions : kMaxContext;
-  if (options.context < 0 || options.context > most) {
-    throw Error(ErrorCode::bad_request, str_cat("--context ", options.context, ": expected 1 to ",
-                                                most, " for this model"));
-  }
-  return options.context > 0 ? options.context : std::min(most, kDefaultContext);
-}
-
-// Whose pages the prefix cache holds when it is full.
-int64_t kept_tokens(const EngineOptions& options, const deepseek_v41::Config& config) {
-  const double per_token = deepseek_v41::page_bytes_per_token(config);
-  return per_token > 0
-             ? static_cast<int64_t>(kPageShare * static_cast<double>(options.prefix_cache_bytes) /
-                                    per_token)
-             : 0;
-}
 
 }  // namespace
 
@@ -57,11 +35,9 @@ struct Engine::State {
         model(std::move(m)),
         threads(o.threads > 0 ? o.threads : available_threads()),
         ctx{.threads = threads, .scratch = arena, .isa = active_isa(), .trace = {}},
-        context(choose_context(o, model->network.config)),
-        sequences(std::max(2 * o.serving.max_running, kMaxChoices + 1)),
-        pools(model->network.config, std::max(context, o.serving.cache_tokens) +
-                                         kBegunTokens * sequences +
-                                         kept_tokens(o, model->network.config)),
+        context(context_of(o, model->network.config)),
+        sequences(sequences_of(o)),
+        pools(model->network.config, pool_tokens(o, model->network.config)),
         prefixes(model->network.config, pools, o.reference_index_slot ? 0 : o.prefix_cache_bytes),
         picture_cache(o.picture_cache_bytes),
         encoder(model->tokenizer, static_cast<int32_t>(model->network.config.image_token)) {}
@@ -119,9 +95,9 @@ GenerationDefaults read_defaults(const std::string& folder) {
   const io::ConfigView v(json, path);
   d.temperature = v.boolean_or("do_sample", true) ? v.number_or("temperature", 1.0) : 0.0;
   d.top_p = v.number_or("top_p", 0.95);
-  d.top_k = v.integer_or("top_k", 0, kMaxContext, 0);
+  d.top_k = v.integer_or("top_k", 0, kMostStated, 0);
   d.repetition_penalty = v.number_or("repetition_penalty", 1.0);
-  d.max_tokens = v.integer_or("max_new_tokens", 1, kMaxContext, d.max_tokens);
+  d.max_tokens = v.integer_or("max_new_tokens", 1, kMostStated, d.max_tokens);
   // Read even when do_sample switches it off, so that a wrong value is noticed.
   const double stated = v.number_or("temperature", 1.0);
   if (!(stated >= 0 && stated <= 100)) {

@@ -1,18 +1,12 @@
 // The kernels are timed as a step runs them: the products of one layer one after the other, each
 // with weights that no cache holds any more.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <random>
 
-#include "base/aligned_buffer.h"
 #include "base/checked_math.h"
 #include "base/cpu.h"
-#include "base/error.h"
 #include "base/process_memory.h"
 #include "base/str_cat.h"
 #include "base/thread_pool.h"
@@ -23,13 +17,16 @@
 #include "ops/vision_attention/vision_attention.h"
 #include "runtime/machine.h"
 #include "runtime/machine_disk.h"
+#include "runtime/machine_weights.h"
 
 namespace tessera {
 namespace {
 
 using deepseek_v41::Config;
+
 constexpr int64_t kMostBytes = int64_t{512} << 20;  // of generated weights
-constexpr int kRounds = 5;                          // of each kernel, the median counts
+constexpr int kRounds = 5;                          // of each kernel at most, the median counts
+constexpr double kMostSeconds = 0.3;                // of all its rounds, but for the last
 constexpr double kRoundSeconds = 0.02;              // at least
 constexpr int64_t kManyRows = 240;                  // a row tile of ops/linear
 
@@ -38,93 +35,32 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void use_small_pages(AlignedBuffer& buffer) {
-  const int64_t page = ::sysconf(_SC_PAGESIZE);
-  const intptr_t begin = round_up(reinterpret_cast<intptr_t>(buffer.data()), page);
-  const intptr_t end = reinterpret_cast<intptr_t>(buffer.data()) + buffer.bytes();
-  if (begin < end) {
-    ::madvise(reinterpret_cast<void*>(begin), static_cast<size_t>(end - begin), MADV_NOHUGEPAGE);
-  }
-}
-
-// Bytes that are moderate numbers in every format, as far apart in memory as weights are.
-class Weights {
- public:
-  explicit Weights(int64_t bytes) : codes_(bytes), scales_(bytes / 16 + (1 << 20)) {
-    // Weights are mapped files, which have small pages: reading them costs more of the page tables.
-    use_small_pages(codes_);
-    use_small_pages(scales_);
-    std::vector<uint64_t> pattern((1 << 20) / 8 + 13);  // no multiple of any matrix row
-    std::mt19937_64 random(1);
-    for (uint64_t& word : pattern) {
-      word = random() & 0xbfbfbfbfbfbfbfbfU;
-    }
-    const int64_t piece = static_cast<int64_t>(pattern.size() * 8);
-    for (int64_t at = 0; at < bytes; at += piece) {
-      std::memcpy(codes_.data() + at, pattern.data(),
-                  static_cast<size_t>(std::min(piece, bytes - at)));
-    }
-    std::memset(scales_.data(), 120, static_cast<size_t>(scales_.bytes()));
-  }
-
-  std::span<const std::byte> codes() const {
-    return {codes_.data(), static_cast<size_t>(codes_.bytes())};
-  }
-
-  // A matrix at the next place; from the beginning again behind the last one.
-  Linear next(Kernel kernel, int64_t outputs, int64_t inputs) {
-    const int64_t values = outputs * inputs;
-    const int64_t bytes = kernel == Kernel::fp4   ? values / 2
-                          : kernel == Kernel::fp8 ? values
-                                                  : values * 2;
-    at_ = at_ + bytes > codes_.bytes() ? 0 : at_;
-    const std::byte* codes = codes_.data() + at_;
-    const std::byte* scales = scales_.data() + at_ / 16;
-    at_ = round_up(at_ + bytes, kAlignment);
-    Linear made;
-    made.weight.outputs = outputs;
-    made.weight.inputs = inputs;
-    if (kernel == Kernel::fp4) {
-      made.weight.format = WeightMxfp4{codes, scales};
-    } else if (kernel == Kernel::fp8) {
-      made.weight.format = WeightFp8Block{codes, scales, 32};
-    } else {
-      made.weight.format = WeightBf16{codes};
-    }
-    made.input = kernel == Kernel::bf16 ? InputRule::none : InputRule::e4m3_32;
-    return made;
-  }
-
- private:
-  AlignedBuffer codes_;
-  AlignedBuffer scales_;
-  int64_t at_ = 0;
-};
-
 struct Shape {
   int64_t outputs;
   int64_t inputs;
   int64_t matrices = 1;  // that one loop over the threads takes together
 };
 
-// What a step multiplies with weights of this width.
+// What a step multiplies with weights of this width: a layer's experts, a layer's projections, head
+// or tower. Of many rows some of it, which takes long enough.
 std::vector<Shape> shapes_of(const Config& c, Kernel kernel, int64_t rows) {
-  // Rows of a step meet few experts when they are few.
-  const int64_t experts = rows == 1 ? c.active_experts : std::min<int64_t>(c.experts, 8);
-  switch (kernel) {
-    case Kernel::fp4:
-      return {{c.ffn_dim, c.hidden, 2 * experts}, {c.hidden, c.ffn_dim, experts}};
-    case Kernel::fp8:
-      return {{c.q_rank, c.hidden},
-              {c.heads * c.head_dim, c.q_rank},
-              {c.head_dim, c.hidden},
-              {c.o_rank, c.heads * c.head_dim / c.o_groups, c.o_groups},
-              {c.hidden, c.o_groups * c.o_rank}};
-    default:
-      break;
-  }
+  const bool is_many = rows == kManyRows;
   const deepseek_v41::VisionConfig& v = c.vision;
-  if (rows == kManyRows && v.layers > 0) {
+  if (kernel == Kernel::fp4) {
+    const int64_t experts = is_many ? 1 : c.active_experts;
+    return {{c.ffn_dim, c.hidden, 2 * experts}, {c.hidden, c.ffn_dim, experts}};
+  }
+  if (kernel == Kernel::fp8 && is_many) {
+    return {{c.q_rank, c.hidden}, {c.hidden, c.o_groups * c.o_rank / 2}};
+  }
+  if (kernel == Kernel::fp8) {
+    return {{c.q_rank, c.hidden},
+            {c.heads * c.head_dim, c.q_rank},
+            {c.head_dim, c.hidden},
+            {c.o_rank, c.heads * c.head_dim / c.o_groups, c.o_groups},
+            {c.hidden, c.o_groups * c.o_rank}};
+  }
+  if (is_many && v.layers > 0) {
     return {{3 * v.hidden, v.hidden},
             {v.hidden, v.hidden},
             {2 * v.ffn_dim, v.hidden},
@@ -133,14 +69,30 @@ std::vector<Shape> shapes_of(const Config& c, Kernel kernel, int64_t rows) {
   return {{std::min<int64_t>(c.vocab, 4096), c.hidden}};
 }
 
+constexpr std::array kProducts = {Kernel::fp4, Kernel::fp8, Kernel::bf16};
+constexpr std::array kProductRows = {int64_t{1}, int64_t{8}, kManyRows};
+
+// Enough that no cache holds it, but no large part of the memory; one matrix at least.
+int64_t weight_bytes(const Config& config, int64_t available_bytes) {
+  int64_t bytes = std::min(kMostBytes, available_bytes / 8);
+  for (const Kernel kernel : kProducts) {
+    for (const int64_t rows : kProductRows) {
+      for (const Shape& shape : shapes_of(config, kernel, rows)) {
+        bytes = std::max(bytes, MachineWeights::bytes_of(kernel, shape.outputs, shape.inputs));
+      }
+    }
+  }
+  return bytes;
+}
+
 class Measuring {
  public:
-  Measuring(const Config& config, const MeasureOptions& options, int64_t weight_bytes)
-      : config_(config), clock_(options.clock), threads_(options.threads), weights_(weight_bytes) {}
+  Measuring(const Config& config, const MeasureOptions& options, int64_t bytes)
+      : config_(config), clock_(options.clock), threads_(options.threads), weights_(bytes) {}
 
   // Bytes per second that all threads read together, each in its own part of the weights.
   double memory_bandwidth() {
-    const std::span<const std::byte> all = weights_.codes();
+    const std::span<const std::byte> all = weights_.bytes();
     const int64_t threads = threads_.threads();
     const int64_t part = static_cast<int64_t>(all.size()) / threads / 64 * 8;  // words
     std::vector<uint64_t> sums(static_cast<size_t>(threads));
@@ -165,7 +117,7 @@ class Measuring {
 
   KernelSpeed product_speed(Kernel kernel) {
     KernelSpeed speed;
-    for (const int64_t rows : {int64_t{1}, int64_t{8}, kManyRows}) {
+    for (const int64_t rows : kProductRows) {
       speed.points.push_back({static_cast<double>(rows), product_rate(kernel, rows)});
     }
     return speed;
@@ -218,7 +170,8 @@ class Measuring {
   double rate(double amount, const Work& work) const {
     work();  // pages, scratch memory
     std::vector<double> rates;
-    for (int round = 0; round < kRounds; ++round) {
+    const double first = clock_();
+    for (int round = 0; round < kRounds && clock_() - first < kMostSeconds; ++round) {
       const double start = clock_();
       double done = 0;
       double seconds = 0;
@@ -356,7 +309,7 @@ class Measuring {
   double (*clock_)();
   ThreadPool threads_;
   Arena scratch_;
-  Weights weights_;
+  MachineWeights weights_;
 };
 
 }  // namespace
@@ -379,10 +332,10 @@ Machine measure_machine(const Config& config, const MeasureOptions& options) {
   m.kernels_source = str_cat("measured now with ", options.threads, " threads, ",
                              isa_name(active_isa()), " kernels");
   report("memory", 0);
-  Measuring measuring(config, options, std::min(kMostBytes, available / 8));
+  Measuring measuring(config, options, weight_bytes(config, available));
   m.memory_bandwidth = {measuring.memory_bandwidth(), "measured now"};
   report("products", 0.2);
-  for (const Kernel kernel : {Kernel::fp4, Kernel::fp8, Kernel::bf16}) {
+  for (const Kernel kernel : kProducts) {
     m.speed(kernel) = measuring.product_speed(kernel);
   }
   report("attention", 0.7);

@@ -130,10 +130,12 @@ int64_t largest_context(const Config& config, EngineOptions options, int64_t byt
   if (most == 0) {
     most = context_of(options, config);
   }
+  const int64_t fixed_bytes =
+      working_memory(config, options).bytes() - context_bytes(config, options);
   int64_t fits = 0;
   for (int64_t low = 1, high = most; low <= high;) {
     options.context = low + (high - low) / 2;
-    if (working_memory(config, options).bytes() <= bytes) {
+    if (fixed_bytes + context_bytes(config, options) <= bytes) {
       fits = options.context;
       low = options.context + 1;
     } else {

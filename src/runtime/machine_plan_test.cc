@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "io/json.h"
+#include "runtime/machine_disk.h"
 #include "runtime/working_memory.h"
 
 namespace tessera {
@@ -192,6 +193,13 @@ TEST(Machine, WrongFilesAreRefused) {
   for (const auto& [from, to] : changes) {
     EXPECT_THROW(parse(replaced(kMachine, from, to)), Error) << to;
   }
+}
+
+TEST(MeasureDisk, SmallFilesTellNothing) {
+  const DiskSpeed speed = measure_disk(TESSERA_SOURCE_DIR "/models/demo/config.json", 1);
+  EXPECT_EQ(speed.bytes_per_second, 0);
+  EXPECT_EQ(speed.reads_per_second, 0);
+  EXPECT_THROW(measure_disk(TESSERA_SOURCE_DIR "/no/such/file", 1), Error);
 }
 
 // What an engine says once it is open, but for the scratch memory.

@@ -19,11 +19,33 @@ constexpr int64_t kDefaultContext = 32768;
 constexpr int64_t kMaxContext = int64_t{1} << 24;
 // A page of every cache: what a sequence may have begun beside the pages that it fills.
 constexpr int64_t kBegunTokens = kPageRows * deepseek_v41::kMaxRatio;
-// Of a full prefix cache: the rest is rings and open groups.
+// Of a full prefix cache; the rest is rings and open groups. A choice: half of each.
 constexpr double kPageShare = 0.5;
 
 constexpr int64_t kBf16 = sizeof(bf16);
 constexpr int64_t kF32 = sizeof(float);
+
+int64_t threads_of(const EngineOptions& options) {
+  return options.threads > 0 ? options.threads : available_threads();
+}
+
+// Rows of the step buffers, as the scheduler makes them.
+int64_t most_step_rows(const EngineOptions& options) {
+  return std::max(
+      options.step_rows,
+      sequences_of(options) + std::min(options.step_rows, options.serving.rows_beside_answers));
+}
+
+// Memory that is made but not touched costs nothing.
+int64_t page_bytes(const Config& config, const EngineOptions& options) {
+  const deepseek_v41::CachePools pools(config, pool_tokens(options, config));
+  return pools.kv.bytes() + pools.index_keys.bytes();
+}
+
+int64_t step_scratch_bytes(const Config& config, const EngineOptions& options) {
+  return scratch_bytes(config, most_step_rows(options), context_of(options, config),
+                       threads_of(options));
+}
 
 }  // namespace
 
@@ -55,7 +77,7 @@ int64_t pool_tokens(const EngineOptions& options, const Config& config) {
 
 // The buffers that live at the same time in the widest places of forward.cc: the streams and one
 // of output projection, index scores, experts.
-int64_t scratch_bytes(const Config& c, int64_t rows, int64_t context, int threads) {
+int64_t scratch_bytes(const Config& c, int64_t rows, int64_t context, int64_t threads) {
   const int64_t width = c.heads * c.head_dim;
   const int64_t blocks = c.candidate_source >= 0 ? ceil_div(context, c.candidate_block_size) : 0;
   // Streams, the layer's input and output, rotary tables, lists and candidate blocks.
@@ -78,14 +100,15 @@ int64_t scratch_bytes(const Config& c, int64_t rows, int64_t context, int thread
   return rows * (always + std::max({output, scores, experts})) + threads * keys;
 }
 
+int64_t context_bytes(const Config& config, const EngineOptions& options) {
+  return page_bytes(config, options) + step_scratch_bytes(config, options);
+}
+
 MemoryPlan working_memory(const Config& config, const EngineOptions& options) {
   const int64_t context = context_of(options, config);
   const int64_t sequences = sequences_of(options);
   const ServingLimits& serving = options.serving;
-  // Memory that is made but not touched costs nothing.
-  const deepseek_v41::CachePools pools(config, pool_tokens(options, config));
-  const int64_t step_rows = std::max(
-      options.step_rows, sequences + std::min(options.step_rows, serving.rows_beside_answers));
+  const int64_t step_rows = most_step_rows(options);
   const deepseek_v41::StepBuffers step(config, step_rows, sequences + serving.max_running);
   const int64_t vision_bytes =
       config.vision.layers > 0
@@ -94,10 +117,9 @@ MemoryPlan working_memory(const Config& config, const EngineOptions& options) {
   const int64_t kept_pages =
       static_cast<int64_t>(deepseek_v41::page_bytes_per_token(config) *
                            static_cast<double>(kept_tokens(options, config)));
-  const int threads = options.threads > 0 ? options.threads : available_threads();
   MemoryPlan plan;
   plan.parts = {
-      {"cache pages", pools.kv.bytes() + pools.index_keys.bytes(),
+      {"cache pages", page_bytes(config, options),
        str_cat("compressed keys and values of ", std::max(context, serving.cache_tokens),
                " tokens, a begun page for each of ", sequences, " sequences")},
       {"sequences", serving.max_running * deepseek_v41::ring_layer_bytes(config) * config.layers,
@@ -107,7 +129,7 @@ MemoryPlan working_memory(const Config& config, const EngineOptions& options) {
       {"picture cache", options.picture_cache_bytes, "rows of encoded pictures, at most"},
       {"step", step.bytes(), str_cat("fresh rows and logits of ", step_rows, " rows")},
       {"picture encoder", vision_bytes, "activations of the largest picture"},
-      {"scratch", scratch_bytes(config, step_rows, context, threads),
+      {"scratch", step_scratch_bytes(config, options),
        "of the largest step at the end of the context"}};
   std::stable_sort(plan.parts.begin(), plan.parts.end(),
                    [](const auto& a, const auto& b) { return a.bytes > b.bytes; });

@@ -18,7 +18,10 @@ int64_t pool_tokens(const EngineOptions& options, const deepseek_v41::Config& co
 
 // Scratch memory of the largest step: of `rows` rows at the end of a full context.
 int64_t scratch_bytes(const deepseek_v41::Config& config, int64_t rows, int64_t context,
-                      int threads);
+                      int64_t threads);
+
+// What grows with the context: cache pages and scratch memory.
+int64_t context_bytes(const deepseek_v41::Config& config, const EngineOptions& options);
 
 // The parts of a MemoryPlan. Its numbers are those of an open engine, but for the scratch memory,
 // which is worked out here and grows to what steps need there.

@@ -15,7 +15,6 @@ namespace tessera::deepseek_v41 {
 
 // What a kernel unpacks. Formats of the same width cost about the same.
 enum class StoredWidth { bits4, bits8, bits16, bits32 };
-constexpr int kStoredWidths = 4;
 
 // Equal tensors of one layer. Vectors (gains, biases, sinks) have bytes and no values.
 struct MatrixWork {
@@ -99,16 +98,15 @@ class CostModel {
     int64_t values = 0;
     int64_t bytes = 0;
   };
-  // Equal runs of rows: `sequences` times positions [first, last), where the row formula's end is
-  // `end`.
+  // Equal runs of rows: `sequences` times positions [first, last). `end` is e of the row formula
+  // (step.h), with one wanted row.
   struct Shape {
     int64_t first, last, end, sequences;
     int64_t logit_rows;
   };
 
   static Rows rows_of(std::string_view name);
-  // Rows of one run before `end` that are not more than `reach` + 1 away from it; all of layers
-  // before the first thinned one.
+  // Rows of a run among the last `reach` + 1 positions before its end.
   static int64_t rows_near_end(const Shape& shape, int64_t reach);
   int64_t out_rows(const Shape& shape, int64_t layer) const;
   int64_t window_rows(const Shape& shape, int64_t layer) const;
