@@ -136,18 +136,6 @@ TEST(PlanCommand, LongPromptsTakeLonger) {
   EXPECT_EQ(integer_of(*picture.find("picture"), "tokens"), 13 * 14 + 2);
 }
 
-// The machine of the test is measured; how fast it is, is not judged.
-TEST(PlanCommand, MeasuresThisMachine) {
-  const Json json = plan({kDemo, "--threads", "1"});
-  EXPECT_GT(tokens_per_second(json), 0);
-  const Json& machine = *json.find("machine");
-  EXPECT_EQ(number_of(*machine.find("threads"), "value"), 1);
-  EXPECT_GT(number_of(*machine.find("memory_bandwidth"), "value"), 1e8);
-  EXPECT_TRUE(machine.find("disk_bandwidth")->find("value")->is_null());  // a file too small
-  EXPECT_NE(output_of({"plan", kDemo + "/config.json", "--quiet"}).find("what binds"),
-            std::string::npos);
-}
-
 TEST(PlanCommand, TextNamesPlacesReasonsAndPredictions) {
   const std::string text = output_of({"plan", "--machine", kDesktop});
   for (const char* piece : {"288777830400", "not read: draft stages", "tokens/s at token 1024",
@@ -175,10 +163,5 @@ TEST(PlanCommand, Refusals) {
 }
 
 // The demo model's file is too small to time reads of.
-TEST(PlanCommand, AskForTheDiskWhereItCounts) {
-  expect_error(run_program({"plan", kDemo, "--quiet", "--threads", "1", "--memory", "20M"}), 2,
-               {"--disk-bandwidth", "--disk-reads-per-second"});
-}
-
 }  // namespace
 }  // namespace tessera::test
