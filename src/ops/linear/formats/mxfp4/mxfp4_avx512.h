@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ops/linear/formats/unpack.h"
+#include "ops/linear/formats/rows_avx512.h"
 
 namespace tessera::kernels {
 
@@ -57,6 +57,27 @@ static inline __m512i load_mxfp4_scales(const std::byte* from, int64_t row_bytes
     words[r] = r < rows ? load_word(from + r * row_bytes, count) : 0x7f7f7f7f;
   }
   return _mm512_load_si512(words);
+}
+
+// 32 inputs to the panel from pair `pair` on; the first 16 of them have factors[0].
+template <bool kAsPairs>
+static inline void unpack_e2m1(const PanelBlock& block, int byte, const __m512 (&factors)[2],
+                               void* panel, int64_t pair) {
+  const __m512 values = mxfp4_table();
+  __m512i eights[4];  // eight codes of every row, the first in the lowest nibble
+  load_transposed_dwords(block, byte, eights);
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+#pragma GCC unroll 4
+    for (int n = 0; n < 4; ++n) {
+      // permutexvar looks at the lowest four bits only.
+      const __m512i even = _mm512_srli_epi32(eights[j], static_cast<unsigned>(8 * n));
+      const __m512i odd = _mm512_srli_epi32(eights[j], static_cast<unsigned>(8 * n + 4));
+      store_pair(panel, pair + j * 4 + n,
+                 _mm512_mul_ps(_mm512_permutexvar_ps(even, values), factors[j / 2]),
+                 _mm512_mul_ps(_mm512_permutexvar_ps(odd, values), factors[j / 2]), kAsPairs);
+    }
+  }
 }
 
 }  // namespace tessera::kernels

@@ -22,27 +22,6 @@ inline __m512 factors_of(__m512i scales) {
   return _mm512_mul_ps(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(halves)), _mm512_set1_ps(0x1p16f));
 }
 
-// Two groups of 16 inputs, to the panel from pair `pair` on.
-template <bool kAsPairs>
-inline void unpack_groups(const PanelBlock& block, int byte, const __m512 (&factors)[2],
-                          void* panel, int64_t pair) {
-  const __m512 values = mxfp4_table();
-  __m512i eights[4];  // eight codes of every row, the first in the lowest nibble
-  load_transposed_dwords(block, byte, eights);
-#pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
-#pragma GCC unroll 4
-    for (int n = 0; n < 4; ++n) {
-      // permutexvar looks at the lowest four bits only.
-      const __m512i even = _mm512_srli_epi32(eights[j], static_cast<unsigned>(8 * n));
-      const __m512i odd = _mm512_srli_epi32(eights[j], static_cast<unsigned>(8 * n + 4));
-      store_pair(panel, pair + j * 4 + n,
-                 _mm512_mul_ps(_mm512_permutexvar_ps(even, values), factors[j / 2]),
-                 _mm512_mul_ps(_mm512_permutexvar_ps(odd, values), factors[j / 2]), kAsPairs);
-    }
-  }
-}
-
 template <bool kAsPairs>
 inline void unpack(const UnpackArgs& args) {
   constexpr int64_t kBytes = kAsPairs ? kPairPanelBytes : kF32PanelBytes;
@@ -67,7 +46,7 @@ inline void unpack(const UnpackArgs& args) {
               _mm512_mask_cmpeq_epi32_mask(live, _mm512_and_si512(second, magnitude), magnitude);
           if (nan == 0) [[likely]] {
             const __m512 factors[2] = {factors_of(first), factors_of(second)};
-            unpack_groups<kAsPairs>(block, static_cast<int>(i / 2), factors, panel, (done + i) / 2);
+            unpack_e2m1<kAsPairs>(block, static_cast<int>(i / 2), factors, panel, (done + i) / 2);
           } else {
             UnpackArgs part = rest_of(args, done + i, kBytes);
             part.count = kStep;
