@@ -1,7 +1,6 @@
 // tessera inspect: every tensor of a checkpoint accounted for, without reading its data.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "models/deepseek_v41/model.h"
 #include "output.h"
 #include "runtime/engine.h"
+#include "text_columns.h"
 
 namespace tessera {
 namespace {
@@ -159,31 +159,6 @@ std::string grouped(int64_t number) {
     text.insert(at, ",");
   }
   return text;
-}
-
-// "475.24 GiB": the largest unit that leaves at least 1, two decimals.
-std::string size_text(int64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  int64_t scale = 1;
-  for (; unit + 1 < std::size(kUnits) && bytes / scale >= 1024; ++unit) {
-    scale *= 1024;
-  }
-  if (unit == 0) {
-    return str_cat(bytes, " B");
-  }
-  // In hundredths, rounded; the remainder keeps the product in range.
-  const int64_t hundredths = bytes / scale * 100 + (bytes % scale * 100 + scale / 2) / scale;
-  const int64_t rest = hundredths % 100;
-  return str_cat(hundredths / 100, rest < 10 ? ".0" : ".", rest, " ", kUnits[unit]);
-}
-
-std::string left(std::string_view text, size_t width) {
-  return std::string(text) + std::string(width - std::min(width, text.size()), ' ');
-}
-
-std::string right(std::string_view text, size_t width) {
-  return std::string(width - std::min(width, text.size()), ' ') + std::string(text);
 }
 
 std::string row(std::string_view name, const Sum& sum, std::string_view rest) {

@@ -1,10 +1,10 @@
 // Also run under the thread sanitizer: the read-ahead thread and a reader of the numbers beside the
 // thread that computes.
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
