@@ -114,6 +114,31 @@ std::optional<MatrixFormat> declared_format(const Quantization& quantization, Ma
   return quantization.draft_experts;
 }
 
+InputRule input_rule(StoredFormat format, MatrixUse use) {
+  if (use == MatrixUse::dense || use == MatrixUse::output_groups) {
+    return InputRule::none;
+  }
+  switch (format) {
+    case StoredFormat::bf16:
+    case StoredFormat::f16:
+    case StoredFormat::f32:
+      return InputRule::none;
+    case StoredFormat::fp8_e8m0:
+    case StoredFormat::fp8_f32:
+    case StoredFormat::mxfp4:
+      break;
+    case StoredFormat::nvfp4:
+      return InputRule::e2m1_16;
+  }
+  return InputRule::e4m3_32;
+}
+
+EngramTable::Format table_format(StoredFormat format) {
+  return format == StoredFormat::bf16    ? EngramTable::Format::bf16
+         : format == StoredFormat::mxfp4 ? EngramTable::Format::e2m1
+                                         : EngramTable::Format::e4m3;
+}
+
 std::vector<TensorSpec> engram_tensors(StoredFormat format, const std::string& name, int64_t rows,
                                        int64_t width) {
   const TensorSpec scale = {name + ".scale", DType::f8_e8m0, {rows, width / 32}};

@@ -20,6 +20,11 @@ std::vector<TensorSpec> tensor_catalogue(const Config& config);
 MatrixFormat released_format(MatrixUse use);
 std::optional<MatrixFormat> declared_format(const Quantization& quantization, MatrixUse use);
 
+// The rule for the input of a matrix of a format; that of NVFP4 is the calibrated one.
+InputRule input_rule(StoredFormat format, MatrixUse use);
+
+EngramTable::Format table_format(StoredFormat format);
+
 // The tensors of an Engram table: NAME.weight and, but for bf16, NAME.scale, one E8M0 per 32
 // columns.
 std::vector<TensorSpec> engram_tensors(StoredFormat format, const std::string& name, int64_t rows,

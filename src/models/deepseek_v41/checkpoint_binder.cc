@@ -26,10 +26,6 @@ Shape tiles_of(const Linear& layer, int64_t block) {
   return {ceil_div(layer.weight.outputs, block), ceil_div(layer.weight.inputs, block)};
 }
 
-bool is_quantised(StoredFormat format) {
-  return format != StoredFormat::bf16 && format != StoredFormat::f16 && format != StoredFormat::f32;
-}
-
 }  // namespace
 
 void CheckpointBinder::finding(std::string text) { findings_.push_back(std::move(text)); }
@@ -237,8 +233,8 @@ Linear CheckpointBinder::matrix(const std::string& name, int64_t outputs, int64_
     return layer;
   }
   bind(*weight, "");
-  const bool is_as_it_is = use == MatrixUse::dense || use == MatrixUse::output_groups;
-  const bool is_calibrated = !is_as_it_is && activations_ == Nvfp4Activations::calibrated;
+  const bool is_calibrated = input_rule(StoredFormat::nvfp4, use) == InputRule::e2m1_16 &&
+                             activations_ == Nvfp4Activations::calibrated;
   std::optional<MatrixFormat> format;
   switch (weight->dtype) {
     case DType::bf16:
@@ -265,9 +261,8 @@ Linear CheckpointBinder::matrix(const std::string& name, int64_t outputs, int64_
     finding(str_cat(described(*weight), " (", format_text(*format), "), but config.json declares ",
                     format_text(*declared), " for it"));
   }
-  if (format->format == StoredFormat::nvfp4 && is_calibrated) {
-    layer.input = InputRule::e2m1_16;
-  } else if (is_quantised(format->format) && !is_as_it_is) {
+  layer.input = input_rule(format->format, use);
+  if (layer.input == InputRule::e2m1_16 && !is_calibrated) {
     layer.input = InputRule::e4m3_32;
   }
   const std::string text = format_text(*format);
@@ -295,9 +290,7 @@ EngramTable CheckpointBinder::engram_table(const std::string& name, int64_t rows
   table.codes = raw(tensors[0].name, tensors[0].dtype, tensors[0].shape);
   table.scales =
       tensors.size() > 1 ? raw(tensors[1].name, tensors[1].dtype, tensors[1].shape) : nullptr;
-  table.format = format == StoredFormat::bf16    ? EngramTable::Format::bf16
-                 : format == StoredFormat::mxfp4 ? EngramTable::Format::e2m1
-                                                 : EngramTable::Format::e4m3;
+  table.format = table_format(format);
   for (const TensorSpec& tensor : tensors) {
     if (const io::TensorEntry* entry = checkpoint_.find(tensor.name)) {
       bind(*entry, format == StoredFormat::bf16    ? "bf16"

@@ -53,7 +53,6 @@ Linear SyntheticWeights::Binder::matrix(const std::string& name, int64_t outputs
       declared_format(config_.quantization, use).value_or(released_format(use));
   const std::vector<const std::byte*> data =
       make_all(stored_tensors(format, name, outputs, inputs));
-  const bool is_as_it_is = use == MatrixUse::dense || use == MatrixUse::output_groups;
   const auto number = [&](size_t tensor) {
     float value;
     std::memcpy(&value, data[tensor], sizeof(value));
@@ -61,18 +60,15 @@ Linear SyntheticWeights::Binder::matrix(const std::string& name, int64_t outputs
   };
   Linear layer;
   layer.weight = {WeightBf16{data[0]}, outputs, inputs};
-  layer.input = is_as_it_is ? InputRule::none : InputRule::e4m3_32;
+  layer.input = input_rule(format.format, use);
   switch (format.format) {
     case StoredFormat::bf16:
-      layer.input = InputRule::none;
       break;
     case StoredFormat::f16:
       layer.weight.format = WeightF16{data[0]};
-      layer.input = InputRule::none;
       break;
     case StoredFormat::f32:
       layer.weight.format = WeightF32{data[0]};
-      layer.input = InputRule::none;
       break;
     case StoredFormat::fp8_e8m0:
       layer.weight.format = WeightFp8Block{data[0], data[1], format.block};
@@ -85,8 +81,7 @@ Linear SyntheticWeights::Binder::matrix(const std::string& name, int64_t outputs
       break;
     case StoredFormat::nvfp4:
       layer.weight.format = WeightNvfp4{data[0], data[1], number(2)};
-      layer.input = is_as_it_is ? InputRule::none : InputRule::e2m1_16;
-      layer.input_scale = is_as_it_is ? 1.0f : number(3);
+      layer.input_scale = layer.input == InputRule::e2m1_16 ? number(3) : 1.0f;
       break;
   }
   return layer;
@@ -97,9 +92,7 @@ EngramTable SyntheticWeights::Binder::engram_table(const std::string& name, int6
   const StoredFormat format = config_.quantization.engram_tables.value_or(StoredFormat::fp8_e8m0);
   const std::vector<const std::byte*> data = make_all(engram_tensors(format, name, rows, width));
   EngramTable table;
-  table.format = format == StoredFormat::bf16    ? EngramTable::Format::bf16
-                 : format == StoredFormat::mxfp4 ? EngramTable::Format::e2m1
-                                                 : EngramTable::Format::e4m3;
+  table.format = table_format(format);
   table.codes = data[0];
   table.scales = data.size() > 1 ? data[1] : nullptr;
   table.rows = rows;
