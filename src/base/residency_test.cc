@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/str_cat.h"
+#include "tests/support/sanitizers.h"
 
 namespace tessera {
 namespace {
@@ -220,16 +221,9 @@ TEST_F(ResidencyTest, RowsOfATableTakeASmallShare) {
   EXPECT_EQ(residency.statistics().read_ahead_bytes % kRow, 0);
 }
 
-// The address sanitizer turns mlock() off, and its own memory is most of the process.
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool kIsPlain = false;
-#else
-constexpr bool kIsPlain = true;
-#endif
-
 TEST_F(ResidencyTest, LockedRangesNeverLeave) {
   const ByteSpan file = file_->bytes();
-  if (!kIsPlain || ::mlock(file.data(), 2 * kMiB) != 0) {
+  if (test::kHasAddressSanitizer || ::mlock(file.data(), 2 * kMiB) != 0) {
     GTEST_SKIP() << "two MiB cannot be locked here";
   }
   ::munlock(file.data(), 2 * kMiB);
@@ -249,7 +243,7 @@ TEST_F(ResidencyTest, LockedRangesNeverLeave) {
 
 TEST_F(ResidencyTest, LockingBeyondTheAllowedBytesSaysWhatToDo) {
   const uid_t user = ::geteuid();
-  if (!kIsPlain || (user == 0 && ::seteuid(65534) != 0)) {
+  if (test::kHasAddressSanitizer || (user == 0 && ::seteuid(65534) != 0)) {
     GTEST_SKIP() << "this user may lock any number of bytes";
   }
   struct rlimit before {};
@@ -287,7 +281,7 @@ TEST_F(ResidencyTest, ALimitThatCannotWorkNamesTheSmallestThatDoes) {
   ASSERT_TRUE(message.starts_with(start)) << message;
   const int64_t smallest = std::stoll(message.substr(start.size()));
   EXPECT_GT(smallest, 118 * kMiB);
-  EXPECT_TRUE(smallest < 200 * kMiB || !kIsPlain) << smallest;
+  EXPECT_TRUE(smallest < 200 * kMiB || test::kHasAddressSanitizer) << smallest;
   const Residency enough({.limit_bytes = smallest + 4 * kMiB}, {&file, 1});
   EXPECT_NO_THROW(enough.check_limit(100 * kMiB, 10 * kMiB));
 }

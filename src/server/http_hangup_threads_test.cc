@@ -9,6 +9,7 @@
 
 #include "base/str_cat.h"
 #include "server/http_test.h"
+#include "tests/support/sanitizers.h"
 
 namespace tessera::server {
 namespace {
@@ -318,9 +319,9 @@ TEST_F(HttpHangUpTest, TooManyConnections) {
 }
 
 TEST_F(HttpHangUpTest, NoDescriptorsLeft) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "the sanitizer needs descriptors";
-#endif
+  if (tessera::test::kHasAddressSanitizer) {
+    GTEST_SKIP() << "the sanitizer needs descriptors";
+  }
   serve();
   {
     // Behind its first answer the server waits for connections. Before, it may be in accept(),
