@@ -144,47 +144,6 @@ void multiply_packed(const Plan& plan, const Item& item, const std::byte* x_pane
   }
 }
 
-// What will be read after panels [0, done) of an item of one row.
-void prefetch_after(const Plan& plan, const Item& item, int64_t done, FusedArgs& args) {
-  const Plan* next = &plan;
-  int64_t panel = item.first_panel + done;
-  if (done >= item.panels) {
-    panel = item.next_item * plan.panels_per_item;
-    if (item.next_item >= plan.items() && plan.next != nullptr) {
-      next = plan.next;
-      panel = (item.next_item - plan.items()) / next->row_tiles * next->panels_per_item;
-    }
-  }
-  if (panel < next->panels) {
-    const UnpackArgs source = panel_source(next->call->layer->weight, panel);
-    args.prefetch = source.codes;
-    args.prefetch_scales = source.scales;
-  }
-}
-
-// One group of whole panels, codes straight to sums. False where the panels have to do it.
-bool multiply_fused(const Plan& plan, const Item& item, int64_t p, int64_t count, float* acc) {
-  const Weight& weight = plan.call->layer->weight;
-  const int64_t first = item.first_panel + p;
-  if (plan.fused == nullptr || (first + count) * kPanelRows > weight.outputs) {
-    return false;
-  }
-  FusedArgs args{};
-  for (int64_t t = 0; t < count; ++t) {
-    const UnpackArgs source = panel_source(weight, first + t);
-    args.tiles[t] = {source.codes, source.scales};
-    args.row_bytes = source.row_bytes;
-    args.scale_row_bytes = source.scale_row_bytes;
-    args.block = source.block;
-  }
-  args.tile_count = count;
-  args.x = reinterpret_cast<const float*>(plan.x);
-  args.inputs = weight.inputs;
-  args.acc = acc;
-  prefetch_after(plan, item, p + count, args);
-  return plan.fused(args);
-}
-
 // The sums of an item. Formats that multiply the sums over a block of inputs by its scale
 // (plan.fold) make them in `part`, one chunk of K at a time.
 struct Sums {
@@ -217,6 +176,60 @@ void fold_block(const Plan& plan, const Item& item, int64_t p, int64_t count, in
              .is_first = k == 0});
 }
 
+// What will be read after panels [0, done) of an item of one row.
+void prefetch_after(const Plan& plan, const Item& item, int64_t done, FusedArgs& args) {
+  const Plan* next = &plan;
+  int64_t panel = item.first_panel + done;
+  if (done >= item.panels) {
+    panel = item.next_item * plan.panels_per_item;
+    if (item.next_item >= plan.items() && plan.next != nullptr) {
+      next = plan.next;
+      panel = (item.next_item - plan.items()) / next->row_tiles * next->panels_per_item;
+    }
+  }
+  if (panel < next->panels) {
+    const UnpackArgs source = panel_source(next->call->layer->weight, panel);
+    args.prefetch = source.codes;
+    args.prefetch_scales = source.scales;
+  }
+}
+
+// One group of whole panels, codes straight to sums. False where the panels have to do it.
+bool multiply_fused(const Plan& plan, const Item& item, int64_t p, int64_t count,
+                    const Sums& sums) {
+  const Weight& weight = plan.call->layer->weight;
+  const int64_t first = item.first_panel + p;
+  if (plan.fused == nullptr || (first + count) * kPanelRows > weight.outputs) {
+    return false;
+  }
+  FusedArgs args{};
+  for (int64_t t = 0; t < count; ++t) {
+    const UnpackArgs source = panel_source(weight, first + t);
+    args.tiles[t] = {source.codes, source.scales};
+    args.row_bytes = source.row_bytes;
+    args.scale_row_bytes = source.scale_row_bytes;
+    args.block = source.block;
+  }
+  args.tile_count = count;
+  args.acc = sums.part;
+  prefetch_after(plan, item, p + count, args);
+  const int64_t step = plan.fold == nullptr ? weight.inputs : plan.chunk;
+  for (int64_t k = 0; k < weight.inputs; k += step) {
+    args.x = reinterpret_cast<const float*>(plan.x) + k;
+    args.inputs = std::min(step, weight.inputs - k);
+    if (!plan.fused(args)) {
+      return false;
+    }
+    fold_block(plan, item, p, count, k, sums);
+    const int64_t row_bytes = args.inputs * args.row_bytes / weight.inputs;
+    for (int64_t t = 0; t < count; ++t) {
+      args.tiles[t].codes += row_bytes;
+    }
+    args.prefetch += args.prefetch != nullptr ? count * kPanelRows * row_bytes : 0;
+  }
+  return true;
+}
+
 void accumulate_streaming(const Plan& plan, const Item& item, std::byte* x_panels,
                           std::byte* w_panels, const Sums& all) {
   const Weight& weight = plan.call->layer->weight;
@@ -228,7 +241,7 @@ void accumulate_streaming(const Plan& plan, const Item& item, std::byte* x_panel
   for (int64_t p = 0; p < item.panels; p += plan.group) {
     args.panels = std::min(plan.group, item.panels - p);
     const Sums sums = all.from_panel(p);
-    if (multiply_fused(plan, item, p, args.panels, sums.acc)) {
+    if (multiply_fused(plan, item, p, args.panels, sums)) {
       continue;
     }
     const int64_t next = item.first_panel + p + args.panels;

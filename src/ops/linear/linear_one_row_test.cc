@@ -48,7 +48,8 @@ void fill(std::byte* to, int64_t count, const std::vector<int>& values, uint32_t
 // Widths around the blocks of 64 and 128 inputs, outputs around the groups of four tiles.
 TEST(linear_one_row, levels_agree_at_every_edge) {
   uint32_t seed = 1;
-  for (const Format format : {Format::fp8_block, Format::mxfp4}) {
+  for (const Format format :
+       {Format::fp8_block, Format::fp8_scaled, Format::mxfp4, Format::nvfp4}) {
     for (const int64_t outputs : {16, 31, 32, 48, 63, 64, 80, 128, 129, 400}) {
       for (const int64_t inputs : {32, 64, 96, 128, 160, 224, 256, 1056}) {
         OwnedLayer owned(format, outputs, inputs, ++seed);
@@ -59,6 +60,8 @@ TEST(linear_one_row, levels_agree_at_every_edge) {
     OwnedLayer many(format, 6000, 64, ++seed);  // many items
     expect_levels_agree(test::random_inputs(64, ++seed), many.layer(), "6000 outputs");
   }
+  OwnedLayer tiles(Format::fp8_scaled, 400, 1056, ++seed, 128);  // a last tile of 32 inputs
+  expect_levels_agree(test::random_inputs(1056, ++seed), tiles.layer(), "tiles of 128");
 }
 
 // Zeros, flushed values, infinities and NaN, in a few places and everywhere.
@@ -70,8 +73,10 @@ TEST(linear_one_row, levels_agree_with_rare_scales) {
       {60, 61, 200}, {0, 1, 120, 253, 254},
   };
   uint32_t seed = 100;
-  for (const Format format : {Format::fp8_block, Format::mxfp4}) {
-    const int64_t scales = format == Format::mxfp4 ? kOutputs * kInputs / 32 : 3 * (kInputs / 32);
+  for (const Format format : {Format::fp8_block, Format::mxfp4, Format::nvfp4}) {
+    const int64_t scales = format == Format::fp8_block
+                               ? 3 * (kInputs / 32)
+                               : kOutputs * kInputs / (format == Format::mxfp4 ? 32 : 16);
     for (const std::vector<int>& kind : kinds) {
       OwnedLayer owned(format, kOutputs, kInputs, ++seed);
       fill(owned.scales(), scales, kind, ++seed);
@@ -90,13 +95,15 @@ TEST(linear_one_row, levels_agree_with_rare_scales) {
 
 TEST(linear_one_row, levels_agree_with_nan_codes) {
   constexpr int64_t kOutputs = 128, kInputs = 192;
-  OwnedLayer owned(Format::fp8_block, kOutputs, kInputs, 7);
-  const std::vector<bf16> x = test::random_inputs(kInputs, 8);
-  owned.codes()[70 * kInputs + 191] = std::byte{0xff};
-  expect_levels_agree(x, owned.layer(), "one NaN");
-  owned.codes()[0] = std::byte{0x7f};
-  expect_levels_agree(x, owned.layer(), "two NaN");
-  EXPECT_TRUE(std::isnan(product(active_isa(), 1, x, owned.layer())[70]));
+  for (const Format format : {Format::fp8_block, Format::fp8_scaled}) {
+    OwnedLayer owned(format, kOutputs, kInputs, 7);
+    const std::vector<bf16> x = test::random_inputs(kInputs, 8);
+    owned.codes()[70 * kInputs + 191] = std::byte{0xff};
+    expect_levels_agree(x, owned.layer(), "one NaN");
+    owned.codes()[0] = std::byte{0x7f};
+    expect_levels_agree(x, owned.layer(), "two NaN");
+    EXPECT_TRUE(std::isnan(product(active_isa(), 1, x, owned.layer())[70]));
+  }
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ const Format kFp8ScaledFormat = {.name = "fp8_scaled",
                                  .value = value,
                                  .f32_panels = kFp8BlockFormat.f32_panels,
                                  .pair_panels = kFp8BlockFormat.pair_panels,
+                                 .fused_avx512 = kFp8BlockFormat.fused_avx512,
                                  .block_scale = block_scale};
 
 }  // namespace tessera::kernels

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
+#include "ops/linear/formats/e2m1_avx512.h"
 #include "ops/linear/formats/mxfp4/mxfp4_avx512.h"
 #include "ops/linear/formats/mxfp4/mxfp4_format.h"
-#include "ops/linear/formats/rows_avx512.h"
 
 namespace tessera::kernels {
 namespace {
@@ -14,11 +14,12 @@ inline void unpack(const UnpackArgs& args) {
   constexpr int64_t kBytes = kAsPairs ? kPairPanelBytes : kF32PanelBytes;
   constexpr UnpackFn kReference =
       kAsPairs ? unpack_mxfp4_pairs_reference : unpack_mxfp4_f32_reference;
-  unpack_blocks<kMxfp4InputsPerBlock, kMxfp4Group, kBytes>(
+  unpack_blocks<kE2m1InputsPerBlock, kE2m1Step, kBytes>(
       args, kReference,
       [&args, panel = args.panel](const PanelBlock& block, int64_t done, int64_t inputs) {
-        __m512i words = load_mxfp4_scales(args.scales + (args.first + done) / kMxfp4Group,
-                                          args.scale_row_bytes, args.rows, inputs / kMxfp4Group);
+        __m512i words =
+            load_scale_words(args.scales + (args.first + done) / kMxfp4Group, args.scale_row_bytes,
+                             args.rows, inputs / kMxfp4Group, kMxfp4NoRow);
         for (int64_t i = 0; i < inputs; i += kMxfp4Group) {
           const __m512i scales = _mm512_and_si512(words, _mm512_set1_epi32(0xff));
           words = _mm512_srli_epi32(words, 8);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "ops/linear/formats/fused.h"
 #include "ops/linear/formats/unpack.h"
 
 namespace tessera::kernels {
@@ -17,5 +18,7 @@ void unpack_nvfp4_f32_avx2(const UnpackArgs& args) noexcept;
 void unpack_nvfp4_f32_avx512(const UnpackArgs& args) noexcept;
 void unpack_nvfp4_pairs_reference(const UnpackArgs& args) noexcept;
 void unpack_nvfp4_pairs_avx512(const UnpackArgs& args) noexcept;
+
+bool fused_nvfp4_avx512(const FusedArgs& args) noexcept;
 
 }  // namespace tessera::kernels

@@ -59,6 +59,7 @@ const Format kNvfp4Format = {.name = "nvfp4",
                              .value = value,
                              .f32_panels = kF32,
                              .pair_panels = kPairs,
+                             .fused_avx512 = fused_nvfp4_avx512,
                              .factor = factor};
 
 }  // namespace tessera::kernels
