@@ -1,5 +1,5 @@
 #include "ops/quantize/kernels.inl"
 
 namespace tessera {
-const QuantizeKernels kQuantizeAvx512 = {row_e4m3};
+const QuantizeKernels kQuantizeAvx512 = {row_e4m3, row_e2m1_calibrated};
 }  // namespace tessera

@@ -47,5 +47,42 @@ void row_e4m3(const uint16_t* x, int64_t width, uint16_t* y) noexcept {
   }
 }
 
+// x rounded to the E2M1 grid, 0 <= x <= 6: steps of 1/2 below 2, of 1 below 4, of 2 above. A tie
+// goes to the even multiple of the step, which is the even code.
+inline float round_e2m1(float x) {
+  const float magic = 0x1.8p22f * (x < 2.0f ? 1.0f : (x < 4.0f ? 2.0f : 4.0f));
+  return (x + magic) - magic;
+}
+
+void row_e2m1_calibrated(const uint16_t* x, int64_t width, float input_scale,
+                         uint16_t* y) noexcept {
+  constexpr int64_t kGroup = 16;
+  constexpr uint32_t kInfinity = 0x7f800000U;
+  for (int64_t first = 0; first < width; first += kGroup) {
+    float v[kGroup];
+    uint32_t largest = 0;  // magnitudes compare like their bits; NaN is left out
+    for (int64_t i = 0; i < kGroup; ++i) {
+      v[i] = widen_bf16(x[first + i]);
+      const uint32_t magnitude = float_to_bits(v[i]) & 0x7fffffffU;
+      largest = magnitude > largest && magnitude <= kInfinity ? magnitude : largest;
+    }
+    const float wanted = bits_to_float(largest) / (6.0f * input_scale);
+    const float scale = round_e4m3(wanted > 448.0f ? 448.0f : wanted);
+    const float step = scale * input_scale;
+    uint16_t q[kGroup];
+    for (int64_t i = 0; i < kGroup; ++i) {
+      const uint32_t bits = float_to_bits(v[i]);
+      const float ratio = bits_to_float(bits & 0x7fffffffU) / step;
+      const float value = round_e2m1(ratio > 6.0f ? 6.0f : ratio) * scale;
+      const uint32_t rounded = step == 0.0f ? 0U : float_to_bits(value) | (bits & 0x80000000U);
+      const uint32_t nan = bits | 0x400000U;
+      q[i] = static_cast<uint16_t>(((bits & 0x7fffffffU) > kInfinity ? nan : rounded) >> 16);
+    }
+    for (int64_t i = 0; i < kGroup; ++i) {
+      y[first + i] = q[i];
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tessera

@@ -164,19 +164,10 @@ void quantize_dequantize(ExecContext& ctx, GroupFormat format, const bf16* x, in
 
 void quantize_e2m1_calibrated(ExecContext& ctx, const bf16* x, int64_t rows, int64_t width,
                               float input_scale, bf16* y) {
-  constexpr int64_t kGroup = 16;
-  TESSERA_CHECK(width % kGroup == 0);
+  TESSERA_CHECK(width % group_size(GroupFormat::e2m1_e4m3_16) == 0);
+  const QuantizeKernels* kernels = pick<const QuantizeKernels*>(ctx, kVariants);
   ctx.threads.parallel_for(rows, [&](int64_t row, int) {
-    for (int64_t g = row * width; g < (row + 1) * width; g += kGroup) {
-      const float largest = largest_magnitude(x + g, kGroup);
-      const float scale = kTables.e4m3[float_to_e4m3(largest / (6.0f * input_scale))];
-      const float step = scale * input_scale;
-      for (int64_t i = g; i < g + kGroup; ++i) {
-        const float value = to_float(x[i]);
-        const float code = step == 0.0f ? 0.0f : kTables.e2m1[float_to_e2m1(value / step)];
-        y[i] = to_bf16(std::isnan(value) ? value : code * scale);
-      }
-    }
+    kernels->row_e2m1_calibrated(&x[row * width].bits, width, input_scale, &y[row * width].bits);
   });
 }
 

@@ -144,5 +144,47 @@ TEST(Quantize, CalibratedE2m1AtItsEdges) {
             132.0f);  // s = e4m3(2 / (6 * 2^-6)) = 22, 2 / (22 * 2^-6) = 5.8: 6 * 22
 }
 
+// The definition, value by value, on every level: many magnitudes, ties, zeros, infinities, NaN.
+TEST(Quantize, CalibratedE2m1IsItsDefinitionOnEveryLevel) {
+  constexpr int64_t kRows = 96;
+  constexpr int64_t kWidth = 80;
+  std::mt19937 random(11);
+  std::normal_distribution<float> normal;
+  std::vector<bf16> x(kRows * kWidth);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const int exponent = static_cast<int>(i / 160 % 48) - 28;
+    const float eighths = static_cast<float>(static_cast<int>(random() % 97) - 48) / 8;
+    x[i] = to_bf16(std::ldexp(i % 2 == 0 ? normal(random) : eighths, exponent));
+  }
+  x[100] = to_bf16(NAN);
+  x[201] = to_bf16(-INFINITY);
+  x[302] = to_bf16(-0.0f);
+  for (const float input_scale : {0x1p-6f, 0.0137f, 3.1e-4f}) {
+    std::vector<bf16> expected(x.size());
+    for (size_t first = 0; first < x.size(); first += 16) {
+      float largest = 0;
+      for (size_t i = first; i < first + 16; ++i) {
+        largest = std::fmax(largest, std::fabs(to_float(x[i])));
+      }
+      const float scale = e4m3_to_float(float_to_e4m3(largest / (6.0f * input_scale)));
+      const float step = scale * input_scale;
+      for (size_t i = first; i < first + 16; ++i) {
+        const float value = to_float(x[i]);
+        const float code = step == 0.0f ? 0.0f : e2m1_to_float(float_to_e2m1(value / step));
+        expected[i] = to_bf16(std::isnan(value) ? value : code * scale);
+      }
+    }
+    for (const IsaLevel isa : supported_isas()) {
+      OpContext op(2, isa);
+      std::vector<bf16> y(x.size());
+      quantize_e2m1_calibrated(op.ctx, x.data(), kRows, kWidth, input_scale, y.data());
+      for (size_t i = 0; i < x.size(); ++i) {
+        ASSERT_EQ(y[i].bits, expected[i].bits)
+            << isa_name(isa) << ", scale " << input_scale << ", x[" << i << "] " << to_float(x[i]);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tessera
