@@ -116,6 +116,8 @@ TEST(ServerEndpoints, MetricsCount) {
   EXPECT_GT(moved("tessera:engine_steps_total"), 0);
   EXPECT_GT(moved("tessera:http_sent_bytes_total"), 0);
   EXPECT_EQ(after["tessera:num_requests_running"], 0);
+  EXPECT_GT(after["tessera:kv_cache_usage_perc"], 0);  // kept states
+  EXPECT_LT(after["tessera:kv_cache_usage_perc"], 1);
 }
 
 TEST(ServerConfig, FileAndChecks) {

@@ -67,8 +67,10 @@ struct ServingStatistics {
   int64_t heartbeat = 0;        // rises as long as the step loop lives
   int64_t waiting = 0;          // requests without memory yet, or swapped out
   int64_t running = 0;
-  int64_t swapped_out = 0;  // times that a request gave its memory to earlier ones
-  int64_t kept_states = 0;  // in the prefix cache
+  int64_t swapped_out = 0;       // times that a request gave its memory to earlier ones
+  int64_t cache_pages = 0;       // of compressed keys and values and of index keys, allocated
+  int64_t used_cache_pages = 0;  // of these, by requests and kept states
+  int64_t kept_states = 0;       // in the prefix cache
   int64_t kept_state_bytes = 0;
   int64_t evicted_states = 0;
 };

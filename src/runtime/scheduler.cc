@@ -335,6 +335,10 @@ void Scheduler::publish() {
   const std::lock_guard lock(mutex_);
   statistics_.running = std::ssize(admitted_);
   statistics_.waiting = std::ssize(swapped_) + std::ssize(waiting_);
+  const PagePool& kv = c_.pools.kv;
+  const PagePool& keys = c_.pools.index_keys;
+  statistics_.cache_pages = kv.pages() + keys.pages();
+  statistics_.used_cache_pages = statistics_.cache_pages - kv.free_pages() - keys.free_pages();
   statistics_.kept_states = kept.snapshots;
   statistics_.kept_state_bytes = kept.bytes;
   statistics_.evicted_states = kept.evicted;

@@ -6,6 +6,7 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace tessera::server {
@@ -31,9 +32,12 @@ Histogram& histogram(prometheus::Registry& registry, const char* name, const cha
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, buckets);
 }
 
+void gauge(prometheus::Registry& registry, const char* name, const char* help, double value) {
+  prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({}).Set(value);
+}
+
 void gauge(prometheus::Registry& registry, const char* name, const char* help, int64_t value) {
-  prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({}).Set(
-      static_cast<double>(value));
+  gauge(registry, name, help, static_cast<double>(value));
 }
 
 // A total that somebody else counts.
@@ -45,6 +49,9 @@ void add_engine(prometheus::Registry& r, const ServingStatistics& s) {
   gauge(r, "tessera:num_requests_running", "Requests that have memory", s.running);
   gauge(r, "tessera:num_requests_waiting", "Requests without memory yet, or swapped out",
         s.waiting);
+  const double pages = static_cast<double>(std::max<int64_t>(s.cache_pages, 1));
+  gauge(r, "tessera:kv_cache_usage_perc", "Used part of the cache pages: 1 is all",
+        static_cast<double>(s.used_cache_pages) / pages);
   gauge(r, "tessera:kept_states", "States in the prefix cache", s.kept_states);
   gauge(r, "tessera:kept_state_bytes", "Bytes of the prefix cache", s.kept_state_bytes);
   total(r, "tessera:num_preemptions_total", "Times that a request was swapped out", s.swapped_out);
