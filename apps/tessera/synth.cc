@@ -19,6 +19,7 @@
 #include "models/deepseek_v41/catalogue.h"
 #include "models/deepseek_v41/config.h"
 #include "models/deepseek_v41/config_excerpt.h"
+#include "models/deepseek_v41/model.h"
 #include "models/deepseek_v41/synthetic_checkpoint.h"
 #include "number_option.h"
 #include "output.h"
@@ -208,7 +209,8 @@ void run(const Options& options) {
   const io::Json json = deepseek_v41::excerpt_config(io::read_json_file(path), path, excerpt);
   const deepseek_v41::Config config = deepseek_v41::parse_config(json, path);
   const std::string tokenizer = tokenizer_folder(options, path);
-  deepseek_v41::check_tokenizer(str_cat(tokenizer, "/", kTokenizer), config);
+  // Only to refuse one that does not go with the model.
+  deepseek_v41::load_tokenizer(str_cat(tokenizer, "/", kTokenizer), config);
   const CheckpointLayout layout =
       deepseek_v41::released_layout(deepseek_v41::tensor_catalogue(config));
   OutputFolder folder(options, path, tokenizer);

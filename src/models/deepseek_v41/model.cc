@@ -40,27 +40,33 @@ std::vector<EngramAddressing> make_memories(const Config& config, int32_t pad_cl
 
 }  // namespace
 
+ModelTokenizer load_tokenizer(const std::string& path, const Config& config) {
+  ModelTokenizer made{Tokenizer::load(path), {}};
+  const int64_t tokens = made.tokenizer.size();
+  if (tokens > config.vocab) {
+    throw Error(ErrorCode::bad_file,
+                str_cat(path, ": ", tokens, " tokens, but config.json has a ", "vocabulary of ",
+                        config.vocab, "; use the tokenizer.json of this model"));
+  }
+  if (!config.engram.layers.empty()) {
+    made.classes =
+        make_token_map(made.tokenizer, config.vocab, config.engram.classes, path).classes;
+  }
+  return made;
+}
+
 std::unique_ptr<const Model> Model::load(const std::string& folder, const Parity& parity) {
   Config config = read_config(folder + "/config.json");
   read_hf_quant_config(folder, config.quantization);
-  Tokenizer tokenizer = Tokenizer::load(folder + "/tokenizer.json");
-  if (tokenizer.size() > config.vocab) {
-    throw Error(ErrorCode::bad_file,
-                str_cat(folder, "/tokenizer.json: ", tokenizer.size(),
-                        " tokens, config.json has a vocabulary of ", config.vocab));
-  }
+  auto [tokenizer, classes] = load_tokenizer(folder + "/tokenizer.json", config);
   if (config.image_token <
       0) {  // a text-only checkpoint need not name it; prompts may still hold it
     config.image_token = tokenizer.token_id(kImagePlaceholder).value_or(-1);
   }
   io::Checkpoint checkpoint(folder);
   Weights weights = bind_weights(checkpoint, config, parity.nvfp4_activations);
-  std::vector<int32_t> classes;
   std::vector<EngramAddressing> memories;
-  if (!config.engram.layers.empty()) {
-    classes =
-        make_token_map(tokenizer, config.vocab, config.engram.classes, folder + "/tokenizer.json")
-            .classes;
+  if (!classes.empty()) {
     const int32_t pad_class = classes[static_cast<size_t>(config.engram.pad_token)];
     memories = make_memories(config, pad_class);
   }

@@ -36,6 +36,13 @@ struct Network {
   std::vector<float> compressed_frequencies;  // of all other layers (YaRN)
 };
 
+struct ModelTokenizer {
+  Tokenizer tokenizer;
+  std::vector<int32_t> classes;  // Network::token_classes
+};
+// Throws Error{bad_file} for a tokenizer.json that does not go with `config`.
+ModelTokenizer load_tokenizer(const std::string& path, const Config& config);
+
 struct Model {
   // Opens DIR/config.json, tokenizer.json and the weights. Throws Error{bad_file} for anything
   // missing or contradictory. Maps files; copies nothing.

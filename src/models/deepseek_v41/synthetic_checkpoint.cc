@@ -8,8 +8,6 @@
 #include "base/output_file.h"
 #include "base/str_cat.h"
 #include "models/deepseek_v41/synthetic_values.h"
-#include "models/deepseek_v41/token_map.h"
-#include "tokenizer/tokenizer.h"
 
 namespace tessera::deepseek_v41 {
 namespace {
@@ -130,18 +128,6 @@ void write_synthetic_files(ThreadPool& threads, const CheckpointLayout& layout,
   OutputFile index(files.folder + "/model.safetensors.index.json");
   index.write(layout.index);
   index.commit();
-}
-
-void check_tokenizer(const std::string& path, const Config& config) {
-  const Tokenizer tokenizer = Tokenizer::load(path);
-  if (tokenizer.size() > config.vocab) {
-    throw Error(ErrorCode::bad_file,
-                str_cat(path, ": ", tokenizer.size(), " tokens, config.json has a vocabulary of ",
-                        config.vocab, "; name another tokenizer"));
-  }
-  if (!config.engram.layers.empty()) {
-    make_token_map(tokenizer, config.vocab, config.engram.classes, path);
-  }
 }
 
 }  // namespace tessera::deepseek_v41

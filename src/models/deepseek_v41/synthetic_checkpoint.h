@@ -32,7 +32,4 @@ struct SyntheticFiles {
 void write_synthetic_files(ThreadPool& threads, const CheckpointLayout& layout,
                            const SyntheticFiles& files);
 
-// Whether a tokenizer.json goes with a model; throws Error{bad_file} like Model::load() when not.
-void check_tokenizer(const std::string& path, const Config& config);
-
 }  // namespace tessera::deepseek_v41
