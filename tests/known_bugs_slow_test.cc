@@ -1,25 +1,13 @@
 // Known bugs that show after many requests (docs/known-bugs.md, B53, B58, B68 and B70).
 #include <algorithm>
 #include <deque>
-#include <fstream>
 #include <iterator>
 
+#include "base/process_memory.h"
 #include "tests/known_bugs_test.h"
 
 namespace tessera::test {
 namespace {
-
-int64_t resident_bytes() {
-  std::ifstream status("/proc/self/status");
-  std::string word;
-  int64_t kilobytes = 0;
-  while (status >> word) {
-    if (word == "RssAnon:") {
-      status >> kilobytes;
-    }
-  }
-  return kilobytes * 1024;
-}
 
 // Every picture is another one: caches fill, and then memory stays where it is.
 TEST(KnownBugSoak, AThousandPictures) {
@@ -40,10 +28,10 @@ TEST(KnownBugSoak, AThousandPictures) {
       EXPECT_EQ(result.cached_pictures, 0);
       running.pop_front();
     }
-    warm = i == kPictures / 4 ? resident_bytes() : warm;
+    warm = i == kPictures / 4 ? memory_status().anonymous_bytes : warm;
   }
   engine->drain();
-  EXPECT_LT(resident_bytes() - warm, int64_t{4} << 20);
+  EXPECT_LT(memory_status().anonymous_bytes - warm, int64_t{4} << 20);
   const ServingStatistics statistics = engine->serving_statistics();
   EXPECT_EQ(statistics.ended, kPictures);
   EXPECT_EQ(statistics.cached_pictures, 0);

@@ -33,7 +33,8 @@ MemoryStatus memory_status() {
   std::ifstream status("/proc/self/status");
   return {.resident_bytes = field_bytes(status, "VmRSS:"),
           .peak_bytes = field_bytes(status, "VmHWM:"),
-          .file_bytes = field_bytes(status, "RssFile:")};
+          .file_bytes = field_bytes(status, "RssFile:"),
+          .anonymous_bytes = field_bytes(status, "RssAnon:")};
 }
 
 int64_t available_memory_bytes() {

@@ -6,9 +6,10 @@
 namespace tessera {
 
 struct MemoryStatus {
-  int64_t resident_bytes = 0;  // VmRSS
-  int64_t peak_bytes = 0;      // VmHWM: the most that VmRSS has been
-  int64_t file_bytes = 0;      // RssFile: mapped files, of which weights are most
+  int64_t resident_bytes = 0;   // VmRSS
+  int64_t peak_bytes = 0;       // VmHWM: the most that VmRSS has been
+  int64_t file_bytes = 0;       // RssFile: mapped files, of which weights are most
+  int64_t anonymous_bytes = 0;  // RssAnon: what the program has allocated
 };
 // From /proc/self/status; zeros without it.
 MemoryStatus memory_status();

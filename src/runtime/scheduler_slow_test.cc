@@ -2,29 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <deque>
-#include <fstream>
 #include <memory>
 #include <random>
 #include <string>
 
+#include "base/process_memory.h"
 #include "runtime/engine.h"
 
 namespace tessera {
 namespace {
 
 const std::string kDemo = TESSERA_SOURCE_DIR "/models/demo";
-
-int64_t resident_bytes() {
-  std::ifstream status("/proc/self/status");
-  std::string word;
-  int64_t kilobytes = 0;
-  while (status >> word) {
-    if (word == "RssAnon:") {
-      status >> kilobytes;
-    }
-  }
-  return kilobytes * 1024;
-}
 
 Request drawn(std::mt19937& random) {
   Request request;
@@ -67,7 +55,7 @@ TEST(SchedulerSoak, MemoryStaysWhereItWas) {
       running.front()->result();
       running.pop_front();
     }
-    warm = i == kRequests / 4 ? resident_bytes() : warm;
+    warm = i == kRequests / 4 ? memory_status().anonymous_bytes : warm;
   }
   for (const std::shared_ptr<Ticket>& ticket : running) {
     ticket->result();
@@ -76,7 +64,7 @@ TEST(SchedulerSoak, MemoryStaysWhereItWas) {
   EXPECT_EQ(statistics.ended, kRequests);
   EXPECT_EQ(statistics.failed, 0);
   EXPECT_EQ(statistics.unfinished, 0);
-  EXPECT_LT(resident_bytes() - warm, int64_t{8} << 20);
+  EXPECT_LT(memory_status().anonymous_bytes - warm, int64_t{8} << 20);
 }
 
 }  // namespace
