@@ -29,6 +29,8 @@ function(tessera_test_program name)
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} tessera_flags GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_definitions(${name} PRIVATE TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  # What is tested is optimised; tests themselves are not worth the time.
+  target_compile_options(${name} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
   if("threads" IN_LIST ARG_LABELS)
     add_dependencies(threads_tests ${name})
   endif()
