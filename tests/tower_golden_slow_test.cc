@@ -1,5 +1,5 @@
-// The vision tower at its released size: the sharp test without rounding points, the largest usual
-// picture, and the generator on the largest tensor.
+// The vision tower at its released size against the reference: a small picture, the sharp test
+// without rounding points, the largest usual picture; and the generator on the largest tensor.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -8,6 +8,11 @@
 
 namespace tessera {
 namespace {
+
+TEST(FullTowerSlow, Bf16Of700x420) {
+  TESSERA_SKIP_FULL_SIZE_WITHOUT_VECTORS();
+  test::expect_like_reference(test::compare_tower<bf16>("700x420.math", 700, 420));
+}
 
 TEST(FullTowerSlow, F32Of700x420) {
   TESSERA_SKIP_FULL_SIZE_WITHOUT_VECTORS();
