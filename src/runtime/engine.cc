@@ -64,8 +64,7 @@ struct Engine::State {
 
   // That requests come to fill.
   int64_t cache_bytes() const {
-    return pools.kv.bytes() + pools.index_keys.bytes() + options.prefix_cache_bytes +
-           options.picture_cache_bytes;
+    return pools.bytes() + options.prefix_cache_bytes + options.picture_cache_bytes;
   }
   // The scheduler, made at the first call.
   Scheduler& serving();
@@ -285,7 +284,7 @@ MemoryPlan Engine::memory_plan() const {
   const ModelMutex::Lock computing(s.computing);
   scheduler.make_buffers();
   const EngineOptions& o = s.options;
-  const int64_t page_bytes = s.pools.kv.bytes() + s.pools.index_keys.bytes();
+  const int64_t page_bytes = s.pools.bytes();
   const int64_t kept_pages =
       static_cast<int64_t>(deepseek_v41::page_bytes_per_token(s.model->network.config) *
                            static_cast<double>(kept_tokens(o, s.model->network.config)));

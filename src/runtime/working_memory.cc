@@ -36,10 +36,8 @@ int64_t most_step_rows(const EngineOptions& options) {
       sequences_of(options) + std::min(options.step_rows, options.serving.rows_beside_answers));
 }
 
-// Memory that is made but not touched costs nothing.
 int64_t page_bytes(const Config& config, const EngineOptions& options) {
-  const deepseek_v41::CachePools pools(config, pool_tokens(options, config));
-  return pools.kv.bytes() + pools.index_keys.bytes();
+  return deepseek_v41::cache_pool_bytes(config, pool_tokens(options, config));
 }
 
 int64_t step_scratch_bytes(const Config& config, const EngineOptions& options) {

@@ -12,6 +12,15 @@
 namespace tessera::deepseek_v41 {
 namespace {
 
+PageLayout kv_layout(const Config& config) { return {GroupFormat::e2m1_e4m3_16, config.head_dim}; }
+PageLayout index_key_layout(const Config& config) {
+  return {GroupFormat::e2m1_e8m0_32, config.index_head_dim};
+}
+// Of a page of each pool.
+int64_t both_page_bytes(const Config& config) {
+  return kv_layout(config).page_bytes() + index_key_layout(config).page_bytes();
+}
+
 // Writes or reads one value after the other. Both directions share the walk over the state below.
 class ByteWriter {
  public:
@@ -83,9 +92,8 @@ void walk(Stream& stream, const Config& config, SequenceState& state, int64_t sh
 }  // namespace
 
 CachePools::CachePools(const Config& config, int64_t tokens)
-    : kv({GroupFormat::e2m1_e4m3_16, config.head_dim}, pages_of_run(config, tokens)),
-      index_keys({GroupFormat::e2m1_e8m0_32, config.index_head_dim}, pages_of_run(config, tokens)) {
-}
+    : kv(kv_layout(config), pages_of_run(config, tokens)),
+      index_keys(index_key_layout(config), pages_of_run(config, tokens)) {}
 
 int64_t pages_of_run(const Config& config, int64_t rows) {
   int64_t pages = 0;
@@ -95,12 +103,14 @@ int64_t pages_of_run(const Config& config, int64_t rows) {
   return pages;
 }
 
+int64_t cache_pool_bytes(const Config& config, int64_t tokens) {
+  return pages_of_run(config, tokens) * both_page_bytes(config);
+}
+
 double page_bytes_per_token(const Config& config) {
-  const PageLayout kv = {GroupFormat::e2m1_e4m3_16, config.head_dim};
-  const PageLayout keys = {GroupFormat::e2m1_e8m0_32, config.index_head_dim};
   double bytes = 0;
   for (const int64_t layer : config.kv_sources) {
-    bytes += static_cast<double>(kv.page_bytes() + keys.page_bytes()) /
+    bytes += static_cast<double>(both_page_bytes(config)) /
              static_cast<double>(kPageRows * config.ratio(layer));
   }
   return bytes;

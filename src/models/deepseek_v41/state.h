@@ -17,6 +17,8 @@ struct CachePools {
   // Room for `tokens` tokens in all, counted per kv source by its ratio.
   CachePools(const Config& config, int64_t tokens);
 
+  int64_t bytes() const { return kv.bytes() + index_keys.bytes(); }
+
   PagePool kv;          // E2M1 in groups of 16 with E4M3 scales
   PagePool index_keys;  // E2M1 in groups of 32 with E8M0 scales
 };
@@ -77,6 +79,8 @@ struct SequenceState {
 
 // Most pages of each pool that so many more tokens of a sequence take.
 int64_t pages_of_run(const Config& config, int64_t rows);
+// CachePools::bytes() without making them.
+int64_t cache_pool_bytes(const Config& config, int64_t tokens);
 // Bytes of pages that a token fills, over all sources.
 double page_bytes_per_token(const Config& config);
 
