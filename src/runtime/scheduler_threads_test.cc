@@ -141,11 +141,11 @@ void expect_all_same(Engine& engine, const std::string& name) {
 }
 
 TEST(Scheduler, NothingThatRunsBesideChangesAnAnswer) {
+  int threads = 1;
   for (const int64_t step_rows : {1, 7, 64, 512}) {
-    for (const int threads : {1, 2}) {
-      const std::unique_ptr<Engine> engine = Engine::open(options_of(threads, step_rows, 0, 0));
-      expect_all_same(*engine, str_cat("steps of ", step_rows, ", ", threads, " threads"));
-    }
+    threads = 3 - threads;
+    const std::unique_ptr<Engine> engine = Engine::open(options_of(threads, step_rows, 0, 0));
+    expect_all_same(*engine, str_cat("steps of ", step_rows, ", ", threads, " threads"));
   }
 }
 
