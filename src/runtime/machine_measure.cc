@@ -28,6 +28,7 @@ constexpr int64_t kMostBytes = int64_t{512} << 20;  // of generated weights
 constexpr int kRounds = 5;                          // of each kernel at most, the median counts
 constexpr double kMostSeconds = 0.3;                // of all its rounds, but for the last
 constexpr double kRoundSeconds = 0.02;              // at least
+constexpr int64_t kSomeRows = 32;                   // an expert's of a prompt's step
 constexpr int64_t kManyRows = 240;                  // a row tile of ops/linear
 
 double median(std::vector<double> values) {
@@ -42,9 +43,9 @@ struct Shape {
 };
 
 // What a step multiplies with weights of this width: a layer's experts, a layer's projections, head
-// or tower. Of many rows some of it, which takes long enough.
+// or tower. Of more rows some of it, which takes long enough.
 std::vector<Shape> shapes_of(const Config& c, Kernel kernel, int64_t rows) {
-  const bool is_many = rows == kManyRows;
+  const bool is_many = rows >= kSomeRows;
   const deepseek_v41::VisionConfig& v = c.vision;
   if (kernel == Kernel::fp4) {
     const int64_t experts = is_many ? 1 : c.active_experts;
@@ -70,7 +71,7 @@ std::vector<Shape> shapes_of(const Config& c, Kernel kernel, int64_t rows) {
 }
 
 constexpr std::array kProducts = {Kernel::fp4, Kernel::fp8, Kernel::bf16};
-constexpr std::array kProductRows = {int64_t{1}, int64_t{8}, kManyRows};
+constexpr std::array kProductRows = {int64_t{1}, int64_t{8}, kSomeRows, kManyRows};
 
 // Enough that no cache holds it, but no large part of the memory; one matrix at least.
 int64_t weight_bytes(const Config& config, int64_t available_bytes) {
