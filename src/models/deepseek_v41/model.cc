@@ -45,7 +45,7 @@ ModelTokenizer load_tokenizer(const std::string& path, const Config& config) {
   const int64_t tokens = made.tokenizer.size();
   if (tokens > config.vocab) {
     throw Error(ErrorCode::bad_file,
-                str_cat(path, ": ", tokens, " tokens, but config.json has a ", "vocabulary of ",
+                str_cat(path, ": ", tokens, " tokens, but config.json has a vocabulary of ",
                         config.vocab, "; use the tokenizer.json of this model"));
   }
   if (!config.engram.layers.empty()) {

@@ -29,10 +29,10 @@ static inline int load_word(const std::byte* from, int64_t bytes) {
   return word;
 }
 
-// Up to four scales of all 16 rows from `from` on, the first in the lowest byte of each lane. Rows
-// that do not exist get `fill`.
+// Up to four scales of all 16 rows from `from` on, the first in the lowest byte of each lane. Those
+// of rows that do not exist are 0.
 static inline __m512i load_scale_words(const std::byte* from, int64_t row_bytes, int64_t rows,
-                                       int64_t count, int fill) {
+                                       int64_t count) {
   if (rows == kPanelRows && count >= 4) [[likely]] {
     // Put together in registers: sixteen small stores would hold up the load of their sum.
     __m128i quads[4];
@@ -48,7 +48,7 @@ static inline __m512i load_scale_words(const std::byte* from, int64_t row_bytes,
   }
   alignas(64) int words[16];
   for (int64_t r = 0; r < 16; ++r) {
-    words[r] = r < rows ? load_word(from + r * row_bytes, count) : fill;
+    words[r] = r < rows ? load_word(from + r * row_bytes, count) : 0;
   }
   return _mm512_load_si512(words);
 }

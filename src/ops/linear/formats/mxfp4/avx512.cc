@@ -17,9 +17,8 @@ inline void unpack(const UnpackArgs& args) {
   unpack_blocks<kE2m1InputsPerBlock, kE2m1Step, kBytes>(
       args, kReference,
       [&args, panel = args.panel](const PanelBlock& block, int64_t done, int64_t inputs) {
-        __m512i words =
-            load_scale_words(args.scales + (args.first + done) / kMxfp4Group, args.scale_row_bytes,
-                             args.rows, inputs / kMxfp4Group, kMxfp4NoRow);
+        __m512i words = load_scale_words(args.scales + (args.first + done) / kMxfp4Group,
+                                         args.scale_row_bytes, args.rows, inputs / kMxfp4Group);
         for (int64_t i = 0; i < inputs; i += kMxfp4Group) {
           const __m512i scales = _mm512_and_si512(words, _mm512_set1_epi32(0xff));
           words = _mm512_srli_epi32(words, 8);

@@ -14,7 +14,7 @@ class Scales {
   static constexpr int64_t kGroup = kMxfp4Group;
 
   bool load(const std::byte* from, int64_t row_bytes, int64_t count) {
-    words_ = load_scale_words(from, row_bytes, kPanelRows, count, 0);
+    words_ = load_scale_words(from, row_bytes, kPanelRows, count);
     const __m512i largest = _mm512_set1_epi8(static_cast<char>(kMxfp4LargestScale));
     return _mm512_cmpgt_epu8_mask(words_, largest) == 0;
   }

@@ -13,7 +13,6 @@ namespace tessera::kernels {
 constexpr int64_t kMxfp4Group = 32;  // inputs per scale
 // Scales above it overflow, biased as the factors are, and are left to the reference.
 constexpr int kMxfp4LargestScale = 254 - kE2m1Bias;
-constexpr int kMxfp4NoRow = 0x7f7f7f7f;  // scales of a row that does not exist
 
 // What the values of the table are multiplied by, for a scale in every lane.
 static inline __m512 mxfp4_factor(__m512i scales) {

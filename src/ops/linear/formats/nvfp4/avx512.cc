@@ -22,7 +22,7 @@ inline void unpack(const UnpackArgs& args) {
         for (int64_t i = 0; i < inputs; i += kE2m1Step) {
           words = i % 64 == 0 ? load_scale_words(
                                     args.scales + (args.first + done + i) / kNvfp4Group,
-                                    args.scale_row_bytes, args.rows, (inputs - i) / kNvfp4Group, 0)
+                                    args.scale_row_bytes, args.rows, (inputs - i) / kNvfp4Group)
                               : _mm512_srli_epi32(words, 16);
           const __m512i first = _mm512_and_si512(words, byte_mask);
           const __m512i second = _mm512_and_si512(_mm512_srli_epi32(words, 8), byte_mask);

@@ -14,8 +14,8 @@ class Scales {
   static constexpr int64_t kGroup = kNvfp4Group;
 
   bool load(const std::byte* from, int64_t row_bytes, int64_t count) {
-    words_[0] = load_scale_words(from, row_bytes, kPanelRows, count, 0);
-    words_[1] = count > 4 ? load_scale_words(from + 4, row_bytes, kPanelRows, count - 4, 0)
+    words_[0] = load_scale_words(from, row_bytes, kPanelRows, count);
+    words_[1] = count > 4 ? load_scale_words(from + 4, row_bytes, kPanelRows, count - 4)
                           : _mm512_setzero_si512();
     return (nvfp4_nan_scales(words_[0]) | nvfp4_nan_scales(words_[1])) == 0;
   }
