@@ -72,6 +72,8 @@ std::vector<Shape> shapes_of(const Config& c, Kernel kernel, int64_t rows) {
 
 constexpr std::array kProducts = {Kernel::fp4, Kernel::fp8, Kernel::bf16};
 constexpr std::array kProductRows = {int64_t{1}, int64_t{8}, kSomeRows, kManyRows};
+// Many rows of a prompt share the keys that they unpack.
+constexpr std::array kAttentionRows = {int64_t{1}, int64_t{16}, int64_t{128}};
 
 // Enough that no cache holds it, but no large part of the memory; one matrix at least.
 int64_t weight_bytes(const Config& config, int64_t available_bytes) {
@@ -126,7 +128,7 @@ class Measuring {
 
   KernelSpeed attention_speed() {
     KernelSpeed speed;
-    for (const int64_t rows : {int64_t{1}, int64_t{16}}) {
+    for (const int64_t rows : kAttentionRows) {
       speed.points.push_back({static_cast<double>(rows), attention_rate(rows)});
     }
     return speed;
@@ -134,7 +136,7 @@ class Measuring {
 
   KernelSpeed index_speed() {
     KernelSpeed speed;
-    for (const int64_t rows : {int64_t{1}, int64_t{16}}) {
+    for (const int64_t rows : kAttentionRows) {
       speed.points.push_back({static_cast<double>(rows), index_rate(rows)});
     }
     return speed;
