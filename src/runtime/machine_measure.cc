@@ -28,7 +28,7 @@ constexpr int64_t kMostBytes = int64_t{512} << 20;  // of generated weights
 constexpr int kRounds = 5;                          // of each kernel at most, the median counts
 constexpr double kMostSeconds = 0.3;                // of all its rounds, but for the last
 constexpr double kRoundSeconds = 0.02;              // at least
-constexpr int64_t kSomeRows = 32;                   // an expert's of a prompt's step
+constexpr int64_t kSomeRows = 32;                   // the most for which ops/linear streams
 constexpr int64_t kManyRows = 240;                  // a row tile of ops/linear
 
 double median(std::vector<double> values) {
