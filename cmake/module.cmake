@@ -13,7 +13,11 @@ target_link_libraries(tessera_flags INTERFACE Threads::Threads)
 if(TESSERA_WERROR)
   target_compile_options(tessera_flags INTERFACE -Werror)
 endif()
+# For code that computes nothing: tests and the command line. Instrumented, its optimisation takes
+# longer than everything it does.
+set(TESSERA_CHEAP_OPTIMISATION -O1)
 if(TESSERA_SANITIZE)
+  set(TESSERA_CHEAP_OPTIMISATION -O0)
   target_compile_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE}
                                                  -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE})
@@ -30,7 +34,7 @@ function(tessera_test_program name)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_definitions(${name} PRIVATE TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   # What is tested is optimised; tests themselves are not worth the time.
-  target_compile_options(${name} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
+  target_compile_options(${name} PRIVATE $<$<NOT:$<CONFIG:Debug>>:${TESSERA_CHEAP_OPTIMISATION}>)
   if("threads" IN_LIST ARG_LABELS)
     add_dependencies(threads_tests ${name})
   endif()

@@ -2,41 +2,25 @@
 // not judged here.
 #include <gtest/gtest.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "apps/tessera/commands.h"
-#include "base/error.h"
+#include "base/cpu.h"
 #include "bench/model/vision_bench.h"
 #include "io/json.h"
+#include "tests/support/demo.h"
 
-namespace tessera {
+namespace tessera::test {
 namespace {
 
-const char kDemoConfig[] = TESSERA_SOURCE_DIR "/models/demo/config.json";
-
-// Standard output of `tessera bench ARGUMENTS`; errors leave as they do in main().
-std::string run(std::vector<std::string> arguments) {
-  CLI::App app;
-  add_bench_command(app);
-  arguments.insert(arguments.begin(), "bench");
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes vectors
-  testing::internal::CaptureStdout();
-  try {
-    app.parse(std::move(arguments));
-  } catch (...) {
-    testing::internal::GetCapturedStdout();
-    throw;
-  }
-  return testing::internal::GetCapturedStdout();
-}
+const std::string kDemoConfig = kDemo + "/config.json";
 
 // The array of results, each with all fields and plausible rates.
-std::vector<io::Json> run_json(std::vector<std::string> arguments) {
+std::vector<io::Json> results_of(Arguments arguments) {
+  arguments.insert(arguments.begin(), "bench");
   arguments.push_back("--json");
-  const io::Json json = io::parse_json(run(std::move(arguments)), "stdout");
+  const io::Json json = io::parse_json(output_of(arguments), "output");
   EXPECT_TRUE(json.is_array());
   for (const io::Json& item : json.items()) {
     const std::string name = item.find("name")->text();
@@ -60,19 +44,14 @@ std::vector<std::string> names(const std::vector<io::Json>& items) {
   return out;
 }
 
-void expect_refused(const std::vector<std::string>& arguments, const std::string& piece) {
-  try {
-    run(arguments);
-    ADD_FAILURE() << "not refused: " << piece;
-  } catch (const Error& error) {
-    EXPECT_EQ(exit_status(error.code()), 2) << error.what();
-    EXPECT_NE(std::string(error.what()).find(piece), std::string::npos) << error.what();
-  }
+void expect_refused(Arguments arguments, std::string_view piece) {
+  arguments.insert(arguments.begin(), "bench");
+  expect_error(run_program(arguments), 2, {piece});
 }
 
 TEST(BenchCommand, Vision) {
   const std::vector<io::Json> items =
-      run_json({"vision", "--config", kDemoConfig, "--size", "210x140", "--threads", "1"});
+      results_of({"vision", "--config", kDemoConfig, "--size", "210x140", "--threads", "1"});
   ASSERT_GE(items.size(), 4u);
   std::vector<std::string> found = names(items);
   found.resize(4);
@@ -87,8 +66,8 @@ TEST(BenchCommand, Vision) {
 
 TEST(BenchCommand, Decode) {
   const std::vector<io::Json> items =
-      run_json({"decode", "--config", kDemoConfig, "--layers", "2", "--experts", "4", "--context",
-                "64", "--steps", "2", "--threads", "2"});
+      results_of({"decode", "--config", kDemoConfig, "--layers", "2", "--experts", "4", "--context",
+                  "64", "--steps", "2", "--threads", "2"});
   ASSERT_GE(items.size(), 1u);
   EXPECT_EQ(items[0].find("name")->text(), "decode.layer");
   const int64_t active = items[0].find("active_bytes")->as_int64().value();
@@ -99,7 +78,7 @@ TEST(BenchCommand, Decode) {
 }
 
 TEST(BenchCommand, MachineHasEveryLimit) {
-  const std::vector<io::Json> items = run_json({"ops", "no.such.shape"});
+  const std::vector<io::Json> items = results_of({"ops", "no.such.shape"});
   const std::vector<std::string> found = names(items);
   for (const char* name : {"machine.fma", "machine.l2", "machine.dram"}) {
     EXPECT_NE(std::find(found.begin(), found.end(), name), found.end()) << name;
@@ -116,7 +95,7 @@ TEST(BenchCommand, Refuses) {
   expect_refused({"decode", "--layers", "64", "--experts", "4096"}, "fewer --layers");
   expect_refused({"decode", "--threads", "-1"}, "--threads -1");
   expect_refused({"ops", "--shapes", "no/such.txt"}, "no/such.txt");
-  EXPECT_THROW(run({}), CLI::ParseError);
+  expect_refused({}, "subcommand is required");
 }
 
 // Counts of the released tower, worked out by hand: 2 m n k of every product, 4 n^2 d of attention.
@@ -133,4 +112,4 @@ TEST(VisionWork, ReleasedTower) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::test

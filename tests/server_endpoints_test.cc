@@ -140,7 +140,7 @@ TEST(ServerConfig, FileAndChecks) {
         run_program({"serve", "--config", folder.write("bad.toml", bad), "--check-config"}), 2);
   }
   expect_error(run_program({"serve", "--config", folder / "missing.toml", "--check-config"}), 2,
-               {"missing.toml"});
+               {"missing.toml: cannot open"});
 
   const RunningServer server({"--config", good});
   EXPECT_EQ(server.get("/v1/models/second").status, 200);

@@ -68,7 +68,7 @@ ImageLimits read_limits(const std::string& model) {
   if (const char* name = key("max_wh_ratio", "vision_max_wh_ratio"); view.has(name)) {
     limits.max_wh_ratio = view.number(name);
   }
-  deepseek_v41::validate(limits);
+  deepseek_v41::validate(limits, view.where());
   return limits;
 }
 

@@ -52,6 +52,9 @@ void Settings::read(const std::string& path) {
   std::vector<CLI::ConfigItem> items;
   try {
     items = CLI::ConfigTOML().from_file(path);
+  } catch (const CLI::FileError&) {
+    throw Error(ErrorCode::bad_file,
+                str_cat(path, ": cannot open the file; check the path and its permissions"));
   } catch (const CLI::Error& error) {
     throw Error(ErrorCode::bad_file, str_cat(path, ": ", error.what()));
   }

@@ -54,7 +54,7 @@ class Gate {
 
 TEST(SystemResolver, FindsLocalhost) {
   SystemResolver resolver;
-  const Resolution result = resolver.resolve("localhost", in(milliseconds(5000)));
+  const Resolution result = resolver.resolve("localhost", in(milliseconds(60'000)));
   ASSERT_EQ(result.status, Status::found);
   for (const IpAddress& address : result.addresses) {
     EXPECT_EQ(kind_of(address).name, "loopback") << to_text(address);
@@ -65,10 +65,10 @@ TEST(SystemResolver, PassesOnWhatTheLookupFound) {
   SystemResolver resolver([](const std::string& host) {
     return host == "a.test" ? found("192.0.2.7") : Resolution{Status::unknown_host, {}};
   });
-  const Resolution known = resolver.resolve("a.test", in(milliseconds(5000)));
+  const Resolution known = resolver.resolve("a.test", in(milliseconds(60'000)));
   EXPECT_EQ(known.status, Status::found);
   EXPECT_EQ(known.addresses, found("192.0.2.7").addresses);
-  EXPECT_EQ(resolver.resolve("b.test", in(milliseconds(5000))).status, Status::unknown_host);
+  EXPECT_EQ(resolver.resolve("b.test", in(milliseconds(60'000))).status, Status::unknown_host);
 }
 
 TEST(SystemResolver, AHangingLookupIsLeftAloneAtTheDeadline) {
@@ -80,7 +80,7 @@ TEST(SystemResolver, AHangingLookupIsLeftAloneAtTheDeadline) {
     });
     const auto start = Deadline::Clock::now();
     EXPECT_EQ(resolver.resolve("a.test", in(milliseconds(60))).status, Status::timed_out);
-    EXPECT_LT(Deadline::Clock::now() - start, milliseconds(3000));
+    EXPECT_LT(Deadline::Clock::now() - start, milliseconds(30'000));
   }
   gate.await(1);  // the lookup outlives the resolver
   gate.open();
@@ -112,12 +112,12 @@ TEST(SystemResolver, LookupsAreBounded) {
       },
       2);
   EXPECT_EQ(resolver.resolve("slow.test", in(milliseconds(10))).status, Status::timed_out);
-  EXPECT_EQ(resolver.resolve("fast.test", in(milliseconds(5000))).status, Status::found);
+  EXPECT_EQ(resolver.resolve("fast.test", in(milliseconds(60'000))).status, Status::found);
   EXPECT_EQ(resolver.resolve("slow.test", in(milliseconds(10))).status, Status::timed_out);
-  EXPECT_EQ(resolver.resolve("fast.test", in(milliseconds(5000))).status, Status::busy);
+  EXPECT_EQ(resolver.resolve("fast.test", in(milliseconds(60'000))).status, Status::busy);
   gate.open();
   // The two slots come free when the lookups end.
-  const Deadline deadline = in(milliseconds(5000));
+  const Deadline deadline = in(milliseconds(60'000));
   while (resolver.resolve("fast.test", deadline).status == Status::busy && !deadline.is_over()) {
     std::this_thread::sleep_for(milliseconds(1));
   }
@@ -126,7 +126,7 @@ TEST(SystemResolver, LookupsAreBounded) {
 
 TEST(SystemResolver, ALookupThatThrowsFails) {
   SystemResolver resolver([](const std::string&) -> Resolution { throw std::bad_alloc(); });
-  EXPECT_EQ(resolver.resolve("a.test", in(milliseconds(5000))).status, Status::failed);
+  EXPECT_EQ(resolver.resolve("a.test", in(milliseconds(60'000))).status, Status::failed);
 }
 
 TEST(SystemResolver, ThreadsMayAskAtTheSameTime) {
@@ -136,7 +136,7 @@ TEST(SystemResolver, ThreadsMayAskAtTheSameTime) {
     answers.push_back(std::async(std::launch::async, [&resolver, thread] {
       const std::string host = "192.0.2." + std::to_string(thread);
       for (int round = 0; round < 20; ++round) {
-        if (resolver.resolve(host, in(milliseconds(5000))).addresses != found(host).addresses) {
+        if (resolver.resolve(host, in(milliseconds(60'000))).addresses != found(host).addresses) {
           return false;
         }
       }

@@ -162,7 +162,7 @@ std::unique_ptr<Engine> Engine::open(const EngineOptions& options, const Events&
                                : deepseek_v41::Nvfp4Activations::calibrated};
   auto state = std::make_unique<State>(options, deepseek_v41::Model::load(folder, parity));
   if (state->model->network.config.vision.layers > 0) {
-    check_picture_limits(state->model->network.config.vision);
+    check_picture_limits(state->model->network.config.vision, folder);
   }
   check_cache_sizes(options, state->model->network.config, state->pools);
   state->residency = open_residency(

@@ -61,8 +61,8 @@ bool run_tower(ExecContext& ctx, const deepseek_v41::Model& model,
 
 }  // namespace
 
-void check_picture_limits(const deepseek_v41::VisionConfig& config) {
-  deepseek_v41::validate(limits_of(config));
+void check_picture_limits(const deepseek_v41::VisionConfig& config, std::string_view folder) {
+  deepseek_v41::validate(limits_of(config), str_cat(folder, "/config.json"));
 }
 
 PreparedPicture prepare_picture(PictureLoader& loader, size_t i, const ImageSource& source,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "image/policy.h"
@@ -25,8 +26,8 @@ struct EncodedPicture {
   Tensor rows;  // bf16 [tokens.count(), text hidden]
 };
 
-// Throws Error{bad_file} when no picture can fit the model's own limits.
-void check_picture_limits(const deepseek_v41::VisionConfig& config);
+// Throws Error{bad_file} when no picture can fit the limits of the model in `folder`.
+void check_picture_limits(const deepseek_v41::VisionConfig& config, std::string_view folder);
 
 // Decodes and plans picture `i` of a loader by the rules of `policy` and the source's own `detail`.
 // Adds what a user should know to `notices`. Throws Error{bad_request} or {bad_file}.

@@ -23,7 +23,7 @@
 namespace tessera::server::test {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{20'000};
+constexpr std::chrono::milliseconds kPatience{120'000};
 
 SSL_CTX* client_context() {
   static SSL_CTX* const context = SSL_CTX_new(TLS_client_method());

@@ -56,8 +56,8 @@ inline intake::FetchRules local_rules() {
   intake::FetchRules rules;
   rules.is_enabled = true;
   rules.allows_private_hosts = true;
-  rules.connect_timeout = std::chrono::milliseconds(10'000);
-  rules.total_timeout = std::chrono::milliseconds(20'000);
+  rules.connect_timeout = std::chrono::milliseconds(60'000);
+  rules.total_timeout = std::chrono::milliseconds(120'000);
   return rules;
 }
 

@@ -28,7 +28,7 @@ struct ProgramResult {
   std::string err;
 };
 
-// A program that runs. Every wait ends after two minutes: then the program is killed and the test
+// A program that runs. Every wait ends after ten minutes: then the program is killed and the test
 // fails.
 class Program {
  public:

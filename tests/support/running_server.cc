@@ -24,9 +24,8 @@ namespace {
 
 using io::Json;
 
-constexpr int kPatienceMs = 120'000;
+constexpr int kPatienceMs = 600'000;
 constexpr std::chrono::milliseconds kLookAgain{5};
-constexpr std::chrono::seconds kSoon{20};
 
 const Json& member(const Json& object, std::string_view key) {
   static const Json none;
@@ -198,7 +197,7 @@ int64_t cached_tokens_of(const Json& answer) {
 }
 
 bool holds_soon(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + kSoon;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatienceMs);
   while (!condition()) {
     if (std::chrono::steady_clock::now() > end) {
       return false;

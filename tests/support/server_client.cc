@@ -19,7 +19,7 @@
 namespace tessera::test {
 namespace {
 
-constexpr int kPatienceMs = 120'000;
+constexpr int kPatienceMs = 600'000;
 
 bool is_same_name(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };

@@ -124,10 +124,11 @@ CanvasPlan plan_repeatedly(image::Size source, const ImageLimits& limits) {
 
 }  // namespace
 
-void validate(const ImageLimits& limits) {
-  const auto require = [](bool is_fine, const char* key, const auto& found, const char* expected) {
+void validate(const ImageLimits& limits, std::string_view where) {
+  const auto require = [&where](bool is_fine, const char* key, const auto& found,
+                                const char* expected) {
     if (!is_fine) {
-      throw Error(ErrorCode::bad_file, str_cat("vision_config: ", key, " is ", found, ", expected ",
+      throw Error(ErrorCode::bad_file, str_cat(where, ": ", key, " is ", found, ", expected ",
                                                expected, "; wrong config.json?"));
     }
   };

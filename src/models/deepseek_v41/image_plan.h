@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "image/image.h"
 #include "image/policy.h"
@@ -57,8 +58,9 @@ struct PreparedImage {
   Tensor patches;       // bf16 [patches.count(), 3 * patch * patch]
 };
 
-// Throws Error{bad_file} naming the first value no model can have.
-void validate(const ImageLimits& limits);
+// Throws Error{bad_file} naming the first value no model can have; `where` is what the limits were
+// read from.
+void validate(const ImageLimits& limits, std::string_view where);
 
 // Pure functions of size and valid limits, in IEEE double and in the reference's order of
 // operations. Throw Error{bad_request} for a size outside 1 to image::kMaxSide, when the limits

@@ -211,13 +211,22 @@ TEST(ImagePlan, WidthRatioSqueezes) {
 }
 
 TEST(ImagePlan, RefusesLimitsNoModelHas) {
-  EXPECT_NO_THROW(validate(kRelease));
-  EXPECT_NO_THROW(validate(kDemo));
-  EXPECT_THROW(validate({.patch = 0}), Error);
-  EXPECT_THROW(validate({.downsample = 0}), Error);
-  EXPECT_THROW(validate({.max_tokens = 3}), Error);
-  EXPECT_THROW(validate({.min_pixels = -1}), Error);
-  EXPECT_THROW(validate({.max_wh_ratio = 0.0}), Error);
+  EXPECT_NO_THROW(validate(kRelease, "config.json"));
+  EXPECT_NO_THROW(validate(kDemo, "config.json"));
+  const auto refusal = [](const ImageLimits& limits) -> std::string {
+    try {
+      validate(limits, "a/config.json");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal({.patch = 0}),
+            "a/config.json: patch_size is 0, expected 1 to 1024; wrong config.json?");
+  EXPECT_NE(refusal({.downsample = 0}), "");
+  EXPECT_NE(refusal({.max_tokens = 3}), "");
+  EXPECT_NE(refusal({.min_pixels = -1}), "");
+  EXPECT_NE(refusal({.max_wh_ratio = 0.0}), "");
 }
 
 // Specification section 15.3: a drawn picture through resize and padding.
