@@ -141,6 +141,8 @@ TEST(ServerConfig, FileAndChecks) {
   }
   expect_error(run_program({"serve", "--config", folder / "missing.toml", "--check-config"}), 2,
                {"missing.toml: cannot open"});
+  expect_error(run_program({"serve", "--config", folder.path(), "--check-config"}), 2,
+               {folder.path(), "is a folder"});
 
   const RunningServer server({"--config", good});
   EXPECT_EQ(server.get("/v1/models/second").status, 200);

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -49,6 +50,10 @@ void Settings::add(const std::string& name, std::vector<std::string>& value,
 }
 
 void Settings::read(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {  // CLI11 reads one as an empty file
+    throw Error(ErrorCode::bad_file, str_cat(path, ": is a folder, expected a TOML file"));
+  }
   std::vector<CLI::ConfigItem> items;
   try {
     items = CLI::ConfigTOML().from_file(path);
