@@ -28,6 +28,7 @@ class ImagePlanCommand : public testing::Test {
 };
 
 TEST_F(ImagePlanCommand, JsonFieldsEqualTheGoldenRow) {
+  int rows = 0;
   for (const io::Json& row : read_json_lines(golden_path("image/manifest.jsonl"))) {
     const std::string file = text_of(row, "file");
     if (file != "png_tall_phone.png" && file != "jpeg_mpo.jpg" && file != "png_grey16.png") {
@@ -54,7 +55,9 @@ TEST_F(ImagePlanCommand, JsonFieldsEqualTheGoldenRow) {
         EXPECT_EQ(text_of(older, "canvas_sha256"), old);
       }
     }
+    ++rows;
   }
+  EXPECT_EQ(rows, 3);
 }
 
 TEST_F(ImagePlanCommand, PolicyRecipe) {

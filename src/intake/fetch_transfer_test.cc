@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <future>
-#include <thread>
 
 #include "base/str_cat.h"
 #include "tests/support/deflated.h"
@@ -192,15 +191,13 @@ TEST(FetchTransfer, StatusesSayWhoseFaultItIs) {
 }
 
 TEST(FetchTransfer, TheBodyOfARefusalIsNotRead) {
-  std::atomic<bool> was_closed = false;
-  ScriptedHttpServer server([&](Connection& client) {
+  std::promise<bool> was_closed;
+  ScriptedHttpServer server([&was_closed](Connection& client) {
     client.answer("404 Not Found", "Content-Length: 99999999999\r\n", "");
-    was_closed = !client.wait(kSilence);
+    was_closed.set_value(!client.wait(kSilence));
   });
   EXPECT_EQ(verdict(fetched(server.url("/"), small_rules())), "denied");
-  while (!was_closed) {
-    std::this_thread::sleep_for(milliseconds(1));
-  }
+  EXPECT_TRUE(was_closed.get_future().get());
 }
 
 TEST(FetchTransfer, AnswersThatAreNotHttpAreRefused) {

@@ -24,7 +24,6 @@ namespace {
 
 using io::Json;
 
-constexpr int kPatienceMs = 600'000;
 constexpr std::chrono::milliseconds kLookAgain{5};
 
 const Json& member(const Json& object, std::string_view key) {

@@ -19,8 +19,6 @@
 namespace tessera::test {
 namespace {
 
-constexpr int kPatienceMs = 600'000;
-
 bool is_same_name(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),

@@ -13,6 +13,8 @@
 
 namespace tessera::test {
 
+inline constexpr int kPatienceMs = 600'000;  // for what a server should do at once
+
 struct HttpAnswer {
   int status = 0;    // 0: the connection ended, or was silent for too long, before the head came
   std::string head;  // with its last empty line
