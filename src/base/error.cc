@@ -6,9 +6,11 @@ int exit_status(ErrorCode code) {
   switch (code) {
     case ErrorCode::bad_file:
     case ErrorCode::bad_request:
+    case ErrorCode::context_exceeded:
     case ErrorCode::unsupported:
       return 2;
     case ErrorCode::far_side:
+    case ErrorCode::queue_full:
     case ErrorCode::io:
     case ErrorCode::out_of_memory:
       return 3;

@@ -117,18 +117,6 @@ struct MemoryPlan {
   std::string text() const;  // a line per part and the sum
 };
 
-// A prompt that is longer than the context.
-class ContextExceeded : public Error {
- public:
-  explicit ContextExceeded(const std::string& message) : Error(ErrorCode::bad_request, message) {}
-};
-
-// There is no room for another request; it may be tried again later.
-class QueueFull : public Error {
- public:
-  explicit QueueFull(const std::string& message) : Error(ErrorCode::bad_request, message) {}
-};
-
 struct EngineOptions {
   std::string model;        // folder of the checkpoint
   int threads = 0;          // 0: available_threads()
@@ -173,9 +161,9 @@ class Engine {
   Result generate(const Request& request, const Events& events = {});
 
   // Hands a request in and returns at once. Requests run side by side, and none changes the tokens
-  // of another: each gets what generate() would give it. Throws QueueFull, and Error{bad_request}
-  // for options out of range, Error{unsupported} with reference_index_slot or fp32_vision; what is
-  // found later fails the ticket. From any thread.
+  // of another: each gets what generate() would give it. Throws Error{queue_full}, and
+  // Error{bad_request} for options out of range, Error{unsupported} with reference_index_slot or
+  // fp32_vision; what is found later fails the ticket. From any thread.
   std::shared_ptr<Ticket> submit(Request request);
   // Waits until everything that was handed in has ended; submit() refuses from then on.
   void drain();

@@ -113,9 +113,10 @@ void describe_prompt(const PreparedPrompt& prompt, int64_t context, Result& resu
   }
   result.prompt_tokens = static_cast<int64_t>(prompt.expanded.ids.size());
   if (result.prompt_tokens >= context) {
-    throw ContextExceeded(str_cat("the prompt has ", result.prompt_tokens, " tokens (",
-                                  result.image_tokens, " of pictures), the context holds ", context,
-                                  "; shorten it or raise --context"));
+    throw Error(
+        ErrorCode::context_exceeded,
+        str_cat("the prompt has ", result.prompt_tokens, " tokens (", result.image_tokens,
+                " of pictures), the context holds ", context, "; shorten it or raise --context"));
   }
   if (result.prompt_tokens == 0) {
     throw Error(ErrorCode::bad_request, "the prompt is empty");

@@ -30,7 +30,7 @@ class RequestTask {
 
   // Ends the request. After one of these nothing else may be called.
   void finish();
-  void fail(std::exception_ptr error) { ticket_->fail(std::move(error)); }
+  void fail(Failure failure) { ticket_->fail(std::move(failure)); }
   // Nobody wants it any more, or its deadline has passed.
   bool is_cancelled() const {
     return ticket_->cancelled().load(std::memory_order_relaxed) || is_late();

@@ -19,16 +19,16 @@ constexpr std::chrono::milliseconds kLookAgain{50};  // beats of the heart witho
 
 }  // namespace
 
-std::exception_ptr Scheduler::staged_error(const char* stage) {
+Failure Scheduler::caught(std::string_view stage) {
+  const std::string_view colon = stage.empty() ? "" : ": ";
   try {
     throw;
   } catch (const Error& error) {
-    return std::make_exception_ptr(Error(error.code(), str_cat(stage, ": ", error.what())));
+    return {error.code(), str_cat(stage, colon, error.what())};
   } catch (const std::bad_alloc&) {
-    return std::make_exception_ptr(
-        Error(ErrorCode::out_of_memory, str_cat(stage, ": the machine has no memory left")));
+    return {ErrorCode::out_of_memory, str_cat(stage, colon, "the machine has no memory left")};
   } catch (const std::exception& error) {
-    return std::make_exception_ptr(Error(ErrorCode::io, str_cat(stage, ": ", error.what())));
+    return {ErrorCode::io, str_cat(stage, colon, error.what())};
   }
 }
 
@@ -80,12 +80,13 @@ std::shared_ptr<Ticket> Scheduler::submit(Request request) {
   {
     const std::lock_guard lock(mutex_);
     if (is_draining_ || is_stopping_) {
-      throw QueueFull("the engine is shutting down; ask another one");
+      throw Error(ErrorCode::queue_full, "the engine is shutting down; ask another one");
     }
     const int64_t count = static_cast<int64_t>(unfinished_.size());
     if (count >= limits_.max_queued) {
-      throw QueueFull(str_cat(count, " requests are waiting or running, at most ",
-                              limits_.max_queued, " are taken; try again later"));
+      throw Error(ErrorCode::queue_full,
+                  str_cat(count, " requests are waiting or running, at most ", limits_.max_queued,
+                          " are taken; try again later"));
     }
     unfinished_.insert(ticket);
     ++statistics_.submitted;
@@ -135,15 +136,15 @@ void Scheduler::prepare_loop() {
       with_pictures_ += task->has_pictures() ? 1 : 0;
     }
     const int pictures = task->has_pictures() ? 1 : 0;
-    std::exception_ptr error;
+    std::optional<Failure> failure;
     try {
       task->prepare();
     } catch (...) {
-      error = std::current_exception();
+      failure = caught();
     }
-    if (error != nullptr && !task->is_cancelled()) {
-      fail(*task, error);
-    } else if (error != nullptr) {
+    if (failure.has_value() && !task->is_cancelled()) {
+      fail(*task, std::move(*failure));
+    } else if (failure.has_value()) {
       end(*task);
     } else {
       const std::lock_guard lock(mutex_);
@@ -219,20 +220,20 @@ void Scheduler::end(RequestTask& task) {
   idle_.notify_all();
 }
 
-void Scheduler::fail(RequestTask& task, const std::exception_ptr& error) {
+void Scheduler::fail(RequestTask& task, Failure failure) {
   const std::lock_guard lock(mutex_);
-  task.fail(error);
+  task.fail(std::move(failure));
   unfinished_.erase(task.ticket());
   forget_ahead(task);
   ++statistics_.failed;
   idle_.notify_all();
 }
 
-void Scheduler::fail_and_remove(RequestTask& task, const std::exception_ptr& error) {
+void Scheduler::fail_and_remove(RequestTask& task, Failure failure) {
   if (picture_.task == &task) {
     picture_ = {};
   }
-  fail(task, error);
+  fail(task, std::move(failure));
   for (std::list<TaskPtr>* list : lists()) {
     list->remove_if([&task](const TaskPtr& other) { return other.get() == &task; });
   }
@@ -285,11 +286,10 @@ bool Scheduler::refuse_what_never_fits() {
     return false;
   }
   fail(*waiting_.front(),
-       std::make_exception_ptr(
-           Error(ErrorCode::bad_request,
-                 str_cat("the request may need ", waiting_.front()->most_tokens(),
-                         " tokens (prompt and all answers), the caches hold ", c_.cache_tokens,
-                         "; lower max_tokens or n, or raise the limit"))));
+       {ErrorCode::bad_request,
+        str_cat("the request may need ", waiting_.front()->most_tokens(),
+                " tokens (prompt and all answers), the caches hold ", c_.cache_tokens,
+                "; lower max_tokens or n, or raise the limit")});
   waiting_.pop_front();
   return true;
 }
@@ -433,7 +433,7 @@ void Scheduler::hand_out() {
       task.take(run, own, last_step_ms_);
       task.keep_state(run, c_.prefixes);
     } catch (...) {
-      step.failures.emplace(&task, std::current_exception());
+      step.failures.emplace(&task, caught());
     }
   }
 }
@@ -450,9 +450,9 @@ void Scheduler::step() {
     last_step_ms_ = ms_since(start);
     hand_out();
   } catch (...) {  // the step failed, and with it all that were in it
-    const std::exception_ptr error = staged_error("computing a step");
+    const Failure failure = caught("computing a step");
     for (RequestTask* task : step.owners) {
-      step.failures.emplace(task, error);
+      step.failures.emplace(task, failure);
     }
   }
   {
@@ -467,7 +467,7 @@ void Scheduler::step() {
       ++task;
       continue;
     }
-    failure != step.failures.end() ? fail(**task, failure->second) : end(**task);
+    failure != step.failures.end() ? fail(**task, std::move(failure->second)) : end(**task);
     task = admitted_.erase(task);
   }
 }

@@ -42,7 +42,7 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // Throws QueueFull, and Error{bad_request} for options out of range.
+  // Throws Error{queue_full}, and Error{bad_request} for options out of range.
   std::shared_ptr<Ticket> submit(Request request);
 
   // Waits until everything that was handed in has ended; submit() refuses meanwhile and after.
@@ -63,7 +63,7 @@ class Scheduler {
     std::vector<RequestTask::Run> runs;
     std::vector<RequestTask*> owners;  // of the runs
     int64_t answer_rows = 0;
-    std::map<RequestTask*, std::exception_ptr> failures;
+    std::map<RequestTask*, Failure> failures;
 
     void clear();
   };
@@ -91,8 +91,8 @@ class Scheduler {
   void step();
   void publish();
   void end(RequestTask& task);
-  void fail(RequestTask& task, const std::exception_ptr& error);
-  void fail_and_remove(RequestTask& task, const std::exception_ptr& error);
+  void fail(RequestTask& task, Failure failure);
+  void fail_and_remove(RequestTask& task, Failure failure);
   // Runs work for one request; what it throws fails that request alone. Returns whether it ran.
   template <typename Work>
   bool guarded(RequestTask& task, const char* stage, const Work& work) {
@@ -100,12 +100,12 @@ class Scheduler {
       work();
       return true;
     } catch (...) {
-      fail_and_remove(task, staged_error(stage));
+      fail_and_remove(task, caught(stage));
       return false;
     }
   }
-  // The error that is being handled, with what was going on.
-  static std::exception_ptr staged_error(const char* stage);
+  // Of the exception that is being handled, with what was going on unless it says so itself.
+  static Failure caught(std::string_view stage = {});
   bool is_decoding() const;
   bool has_work() const { return !admitted_.empty() || !swapped_.empty() || !waiting_.empty(); }
   std::array<std::list<TaskPtr>*, 3> lists() { return {&admitted_, &swapped_, &waiting_}; }

@@ -30,8 +30,8 @@ bool Ticket::has_ended() const {
 Result Ticket::result() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return has_ended_; });
-  if (error_ != nullptr) {
-    std::rethrow_exception(error_);
+  if (failure_.has_value()) {
+    throw Error(failure_->code, failure_->message);
   }
   return std::move(result_);
 }
@@ -88,10 +88,10 @@ void Ticket::finish(Result result) {
   notify();
 }
 
-void Ticket::fail(std::exception_ptr error) {
+void Ticket::fail(Failure failure) {
   {
     const std::lock_guard lock(mutex_);
-    error_ = std::move(error);
+    failure_ = std::move(failure);
     has_ended_ = true;
   }
   notify();

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -13,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "runtime/request.h"
 
 namespace tessera {
@@ -25,6 +25,13 @@ struct RequestEvent {
   std::string text = {};  // progress: the stage ("picture", "prompt"); notice: the line
   int64_t done = 0;       // progress
   int64_t total = 0;
+};
+
+// What a request failed with. A value: an exception would be shared by two threads, and the thread
+// sanitizer does not see the counters inside the standard library that make this safe.
+struct Failure {
+  ErrorCode code = ErrorCode::io;
+  std::string message;
 };
 
 // Shared by the caller and the engine. Every function may be called from any thread.
@@ -50,7 +57,7 @@ class Ticket {
   // The engine's side.
   void push(RequestEvent event);
   void finish(Result result);
-  void fail(std::exception_ptr error);
+  void fail(Failure failure);
 
  private:
   static constexpr size_t kEvents = 64;
@@ -68,7 +75,7 @@ class Ticket {
   size_t count_ = 0;
   bool has_ended_ = false;
   Result result_;
-  std::exception_ptr error_;
+  std::optional<Failure> failure_;
 };
 
 }  // namespace tessera

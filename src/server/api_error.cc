@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "io/json.h"
-#include "runtime/engine.h"
 #include "server/api_wire.h"
 
 namespace tessera::server {
@@ -45,8 +44,15 @@ ApiError of_engine(const Error& error, const FailurePlace& place) {
   switch (error.code()) {
     case ErrorCode::bad_request:
       return error_of_body(error.what());
+    case ErrorCode::context_exceeded:
+      return {ApiFault::context_exceeded, error.what(), std::string(place.prompt_field)};
     case ErrorCode::far_side:
       return {ApiFault::far_side, error.what()};
+    case ErrorCode::queue_full: {
+      ApiError answer(place.is_draining ? ApiFault::draining : ApiFault::queue_full, error.what());
+      answer.retry_after_s = place.retry_after_s;
+      return answer;
+    }
     case ErrorCode::unsupported:
       return {ApiFault::unsupported, error.what()};
     case ErrorCode::cancelled:
@@ -106,14 +112,6 @@ std::string error_body(const ApiError& error) {
 ApiError api_error_of(const std::exception& error, const FailurePlace& place) {
   if (const auto* known = dynamic_cast<const ApiError*>(&error)) {
     return *known;
-  }
-  if (dynamic_cast<const QueueFull*>(&error) != nullptr) {
-    ApiError answer(place.is_draining ? ApiFault::draining : ApiFault::queue_full, error.what());
-    answer.retry_after_s = place.retry_after_s;
-    return answer;
-  }
-  if (dynamic_cast<const ContextExceeded*>(&error) != nullptr) {
-    return {ApiFault::context_exceeded, error.what(), std::string(place.prompt_field)};
   }
   if (const auto* known = dynamic_cast<const Error*>(&error)) {
     return of_engine(*known, place);

@@ -70,8 +70,8 @@ struct FailurePlace {
   bool is_draining = false;
   int64_t retry_after_s = 1;  // for queue_full and draining
 };
-// The answer to anything that was thrown while a request was served: Error, QueueFull, ApiError
-// and others. Faults of the machine say where, not what: that belongs into the log.
+// The answer to anything that was thrown while a request was served: Error, ApiError and
+// others. Faults of the machine say where, not what: that belongs into the log.
 ApiError api_error_of(const std::exception& error, const FailurePlace& place);
 
 // An Error{bad_request} about a body of which messages say "request.messages[0].role: ...": the

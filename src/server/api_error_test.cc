@@ -70,7 +70,7 @@ TEST(ApiError, FaultsOfTheMachineSayWhereButNotWhat) {
 }
 
 TEST(ApiError, QueueIsFullOrCloses) {
-  const QueueFull error("9 requests are waiting or running, at most 9");
+  const Error error(ErrorCode::queue_full, "9 requests are waiting or running, at most 9");
   ApiError answer = api_error_of(error, {.retry_after_s = 3});
   EXPECT_EQ(answer.status(), 429);
   EXPECT_EQ(answer.retry_after_s, 3);
