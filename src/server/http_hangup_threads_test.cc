@@ -262,9 +262,7 @@ TEST_F(HttpHangUpTest, SlowSenders) {
   serve([](HttpLimits& limits) {
     limits.header_timeout = 60ms;
     limits.body_timeout = 90ms;
-    limits.idle_timeout = 120ms;
   });
-  Client silent(port());
   Client slow_head(port());
   Client slow_body(port());
   const std::string request = post_text("/", "{}");
@@ -279,10 +277,17 @@ TEST_F(HttpHangUpTest, SlowSenders) {
   EXPECT_TRUE(slow_head.is_closed());
   EXPECT_EQ(slow_body.read().status, 408);
   EXPECT_TRUE(slow_body.is_closed());
-  EXPECT_EQ(silent.read_to_end(), "");
   EXPECT_EQ(statistics().timeouts, 2);
   slow_head.close();
   slow_body.close();
+  EXPECT_TRUE(is_idle_soon());
+}
+
+TEST_F(HttpHangUpTest, SilentClients) {
+  serve([](HttpLimits& limits) { limits.idle_timeout = 50ms; });
+  Client client(port());
+  EXPECT_EQ(client.read_to_end(), "");
+  EXPECT_EQ(statistics().timeouts, 0);
   EXPECT_TRUE(is_idle_soon());
 }
 
