@@ -8,9 +8,9 @@ int exit_status(ErrorCode code) {
     case ErrorCode::bad_request:
     case ErrorCode::context_exceeded:
     case ErrorCode::unsupported:
+    case ErrorCode::queue_full:
       return 2;
     case ErrorCode::far_side:
-    case ErrorCode::queue_full:
     case ErrorCode::io:
     case ErrorCode::out_of_memory:
       return 3;

@@ -9,13 +9,13 @@ namespace tessera {
 enum class ErrorCode {
   bad_file,          // a file from outside is missing, unreadable or malformed
   bad_request,       // usage, a prompt or a picture that cannot be served
-  context_exceeded,  // a prompt that is longer than the context
+  context_exceeded,  // a prompt, with what is scored after it, that is longer than the context
   unsupported,       // valid, but not something this build or machine can do
   far_side,          // a host that the request names failed, or cannot be reached
   queue_full,        // no room for another request now; it may be tried again later
-  io,             // the machine failed: read or write error, disk full, a mapped file that changed
-  out_of_memory,  // no memory for what the caller asked
-  cancelled,      // the caller asked to stop
+  io,                // the machine failed: reading, writing, disk full, a mapped file changed
+  out_of_memory,     // no memory for what the caller asked
+  cancelled,         // the caller asked to stop
 };
 
 // One line: names the thing, what was expected, what was found and what to do.

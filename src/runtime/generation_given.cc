@@ -14,7 +14,7 @@ void Generation::score() {
   const std::vector<int32_t>& ids = request_.scored_ids;
   const int64_t total = result_.prompt_tokens + static_cast<int64_t>(ids.size());
   if (total > c_.context) {
-    throw Error(ErrorCode::bad_request,
+    throw Error(ErrorCode::context_exceeded,
                 str_cat("prompt and scored ids have ", total, " tokens, the context holds ",
                         c_.context, "; raise --context"));
   }

@@ -373,13 +373,13 @@ TEST(Scheduler, WhatIsLateEnds) {
   expect_same(result, expected()[1], "in time");
 }
 
-std::string refusal(const std::function<void()>& call) {
+Failure refusal(const std::function<void()>& call) {
   try {
     call();
   } catch (const Error& error) {
-    return error.what();
+    return {error.code(), error.what()};
   }
-  return "";
+  return {};
 }
 
 // A picture whose host says nothing holds up neither texts nor, with a thread to spare, others.
@@ -413,18 +413,9 @@ TEST(Scheduler, WhatCanNeverFitIsSaidWithItsSum) {
   const std::unique_ptr<Engine> engine = Engine::open(options);
   Request request = ask("How many cats are there?");
   request.max_tokens = 200;
-  const std::string message = refusal([&] { engine->submit(request)->result(); });
+  const std::string message = refusal([&] { engine->submit(request)->result(); }).message;
   EXPECT_NE(message.find("the caches hold 100"), std::string::npos) << message;
   expect_same(engine->submit(mixed()[1])->result(), expected()[1], "after it");
-}
-
-std::optional<ErrorCode> code_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return std::nullopt;
 }
 
 TEST(Scheduler, AFullQueueRefusesAtOnce) {
@@ -433,27 +424,28 @@ TEST(Scheduler, AFullQueueRefusesAtOnce) {
   const std::unique_ptr<Engine> engine = Engine::open(options);
   const std::shared_ptr<Ticket> a = engine->submit(endless());
   const std::shared_ptr<Ticket> b = engine->submit(endless());
-  EXPECT_EQ(code_of([&] { engine->submit(mixed()[1]); }), ErrorCode::queue_full);
+  EXPECT_EQ(refusal([&] { engine->submit(mixed()[1]); }).code, ErrorCode::queue_full);
   a->cancel();
   b->cancel();
   a->result();
   b->result();
   engine->drain();
-  EXPECT_EQ(code_of([&] { engine->submit(mixed()[1]); }), ErrorCode::queue_full);
+  EXPECT_EQ(refusal([&] { engine->submit(mixed()[1]); }).code, ErrorCode::queue_full);
 }
 
 TEST(Scheduler, OptionsOutOfRangeAreNamedAtOnce) {
   const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 64, 0, 0));
   Request request = ask("x");
   request.sampling.top_p = 2;
-  EXPECT_NE(refusal([&] { engine->submit(request); }).find("top_p"), std::string::npos);
+  EXPECT_NE(refusal([&] { engine->submit(request); }).message.find("top_p"), std::string::npos);
   EngineOptions options = options_of(1, 64, 0, 0);
   options.serving.encode_share = 1;
-  EXPECT_NE(refusal([&] { Engine::open(options); }).find("encode_share"), std::string::npos);
+  EXPECT_NE(refusal([&] { Engine::open(options); }).message.find("encode_share"),
+            std::string::npos);
   const auto refused = [](const std::function<void(EngineOptions&)>& change) {
     EngineOptions changed = options_of(1, 64, 0, 0);
     change(changed);
-    return refusal([&] { Engine::open(changed); });
+    return refusal([&] { Engine::open(changed); }).message;
   };
   using O = EngineOptions;
   EXPECT_NE(refused([](O& o) { o.step_rows = 0; }).find("step_rows is 0"), std::string::npos);
@@ -473,7 +465,8 @@ TEST(Scheduler, ParitySwitchesThatDependOnStepsAreRefused) {
   EngineOptions options = options_of(1, 64, 0, 0);
   options.reference_index_slot = true;
   const std::unique_ptr<Engine> engine = Engine::open(options);
-  EXPECT_NE(refusal([&] { engine->submit(ask("x")); }).find("index-slot"), std::string::npos);
+  EXPECT_NE(refusal([&] { engine->submit(ask("x")); }).message.find("index-slot"),
+            std::string::npos);
 }
 
 // An engine that goes ends what still runs.
@@ -491,7 +484,7 @@ TEST(Scheduler, TheHeartbeatBeatsWithoutWork) {
   const std::unique_ptr<Engine> engine = Engine::open(options_of(1, 64, 0, 0));
   engine->submit(mixed()[1])->result();
   const int64_t before = engine->serving_statistics().heartbeat;
-  while (engine->serving_statistics().heartbeat == before) {  // or the test never ends
+  while (engine->serving_statistics().heartbeat == before) {  // else the test never ends
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
